@@ -1,0 +1,379 @@
+"""Everything that is run on this repository: `nox --list` says what, `nox -s NAME` runs it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import sys
+import time
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.download_python = "never"
+nox.options.sessions = ["tests"]
+
+ROOT = pathlib.Path(__file__).parent
+DIST = ROOT / "dist"
+CORE = "grain-core"
+PLUGINS = sorted(
+    file.parent.name for file in ROOT.glob("packages/*/pyproject.toml") if file.parent.name != CORE
+)
+PACKAGES = [CORE, *PLUGINS]
+EXAMPLES = sorted(file.parent for file in ROOT.glob("examples/*/pyproject.toml"))
+SETTINGS = nox.project.load_toml(ROOT / "pyproject.toml")
+PROJECT = nox.project.load_toml(ROOT / f"packages/{CORE}/pyproject.toml")
+PYTHONS = nox.project.python_versions(PROJECT)
+
+RESULTS = ROOT / "tests/conformance_results"
+# What `grain plugins new` can write: a folder of templates for each kind.
+KINDS = sorted(
+    folder.name
+    for folder in ROOT.glob(f"packages/{CORE}/src/grain/cli/plugins/template/*")
+    if folder.name != "common"
+)
+
+# Who is compared in benchmarks: a dependency group for each.
+OURS = "grain"
+PEERS = [
+    group.removeprefix("bench-")
+    for group in SETTINGS["dependency-groups"]
+    if group.startswith("bench-")
+]
+
+# Tests start many processes: each would compile all it imports if nothing were kept.
+KEEP_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
+
+
+# --- helpers -----------------------------------------------------------------------------------
+
+
+def needs(group: str) -> tuple[str, ...]:
+    """The requirements of a dependency group of the root `pyproject.toml`."""
+    return nox.project.dependency_groups(SETTINGS, group)
+
+
+def checkout(*names: str, extras: str = "") -> list[str]:
+    """Packages of this checkout as paths, core first and always included.
+
+    All of them stand in one install command: a distribution on the package index that happens to be
+    called grain-core can then never be taken for the one beside it.
+    """
+    core = f"{ROOT}/packages/{CORE}" + (f"[{extras}]" if extras else "")
+    return [core, *(f"{ROOT}/packages/{name}" for name in names if name != CORE)]
+
+
+def module_of(name: str) -> str:
+    """The import name of a distribution; the core's is `grain`."""
+    return "grain" if name == CORE else name.replace("-", "_")
+
+
+def built(name: str, kind: str) -> list[str]:
+    """The files `build` made of one package and of the core it needs."""
+    suffix = {"wheel": "-py3-none-any.whl", "sdist": ".tar.gz"}[kind]
+    names = dict.fromkeys([CORE, name])
+    return [str(file) for n in names for file in DIST.glob(f"{n.replace('-', '_')}-*{suffix}")]
+
+
+def external_plugins() -> list[pathlib.Path]:
+    """Folders given as `-- --plugin PATH`, which must be known before sessions are made of them."""
+    given = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--plugin", action="append", default=[], type=pathlib.Path)
+    return [path.resolve() for path in parser.parse_known_args(given)[0].plugin]
+
+
+def wheel(session: nox.Session, folder: pathlib.Path) -> str:
+    """A package as a wheel: from `dist/` if it is ours and not older than its sources, or built."""
+    ours = folder.parent == ROOT / "packages"
+    target = DIST if ours else pathlib.Path(session.create_tmp()).absolute() / "wheels"
+    name = nox.project.load_toml(folder / "pyproject.toml")["project"]["name"]
+    pattern = f"{re.sub('[-_.]+', '_', name).lower()}-*.whl"
+    sources = [folder / "pyproject.toml", folder / "README.md", *folder.glob("src/**/*")]
+    changed = max(f.stat().st_mtime for f in sources if "__pycache__" not in f.parts and f.exists())
+    if not any(file.stat().st_mtime > changed for file in target.glob(pattern)):
+        session.run("uv", "build", "--quiet", "--wheel", "--out-dir", str(target), str(folder))
+    return str(max(target.glob(pattern), key=lambda file: file.stat().st_mtime))
+
+
+def install_alone(session: nox.Session, folder: pathlib.Path, deps: str) -> None:
+    """Installs the wheels of one plugin and of the core, with their lowest or latest dependencies."""
+    core = ROOT / "packages" / CORE
+    wanted = [wheel(session, core), wheel(session, folder)]
+    if deps == "lowest":
+        # The lowest are taken of what stands in the command, so all requirements stand in it.
+        for file in (core / "pyproject.toml", folder / "pyproject.toml"):
+            lines = nox.project.load_toml(file)["project"]["dependencies"]
+            wanted += [line for line in lines if not line.startswith(CORE)]
+        wanted = ["--resolution", "lowest-direct", *wanted]
+    session.install("--reinstall", *wanted)
+
+
+def check_contract(session: nox.Session, folder: pathlib.Path, deps: str) -> None:
+    """Runs `grain conformance` on what is installed; compares ours with the committed results."""
+    project = nox.project.load_toml(folder / "pyproject.toml")["project"]
+    names = project.get("entry-points", {}).get("grain.plugins", {})
+    if not names:
+        session.error(f"{folder} has no entry point in the group grain.plugins")
+    for name in names:
+        if folder in external_plugins():
+            session.run("grain", "conformance", name, env=KEEP_BYTECODE)
+        else:
+            compare_results(session, name, deps)
+
+
+def compare_results(session: nox.Session, name: str, deps: str) -> None:
+    """Runs `grain conformance`; outcomes that differ from the committed ones fail, or replace them."""
+    report = pathlib.Path(session.create_tmp()).absolute() / f"{name}.json"
+    report.unlink(missing_ok=True)
+    command = ["grain", "conformance", name, "--json", str(report)]
+    said = session.run(*command, success_codes=[0, 1], silent=True, env=KEEP_BYTECODE)
+    if not report.exists():
+        session.error(f"`grain conformance {name}` made no report: {said}")
+    record = RESULTS / name / f"{session.python}-{deps}.json"
+    update = ["--update"] if "--update" in session.posargs else []
+    tool = ["python", "tools/conformance_results.py"]
+    session.run(*tool, "compare", str(report), str(record), *update)
+    session.run(*tool, "page", *update)
+
+
+def environment(session: nox.Session, name: str, *wanted: str) -> str:
+    """The Python of an environment inside of the session's own, kept as long as that is."""
+    folder = pathlib.Path(session.create_tmp()).absolute() / name
+    python = str(folder / ("Scripts" if os.name == "nt" else "bin") / "python")
+    uv = session.venv_backend == "uv"
+    if not pathlib.Path(python).exists():
+        own = str(pathlib.Path(session.bin) / "python")
+        make = ["uv", "venv", "--quiet", "--python", own] if uv else ["python", "-m", "venv"]
+        session.run(*make, str(folder))
+    install = (
+        ["uv", "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
+    )
+    session.run(*install, "--quiet", *wanted, external=True)
+    return python
+
+
+def install_everything(session: nox.Session, group: str) -> None:
+    """Installs all packages with all extras, the example plugins, and what a group asks for."""
+    session.install(*checkout(*PLUGINS, extras="all"), *map(str, EXAMPLES), *needs(group))
+    session.run("python", "tools/check_install.py", *PACKAGES)
+
+
+def run_tests(session: nox.Session) -> None:
+    """Runs all tests and the examples in docstrings, or what follows `--` on the command line."""
+    install_everything(session, "test")
+    if session.posargs:
+        session.run("pytest", *session.posargs, env=KEEP_BYTECODE)
+        return
+    workers = str(min(4, os.cpu_count() or 1))
+    session.run("pytest", "-n", workers, "--dist", "worksteal", env=KEEP_BYTECODE)
+    modules = map(module_of, PACKAGES)
+    session.run("pytest", "--doctest-modules", "--pyargs", *modules, env=KEEP_BYTECODE)
+
+
+CHECKED = {
+    folder.name: folder
+    for folder in external_plugins() or [*(ROOT / "packages" / name for name in PLUGINS), *EXAMPLES]
+}
+
+
+# --- sessions ----------------------------------------------------------------------------------
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """All tests, on the Python that runs nox."""
+    run_tests(session)
+
+
+@nox.session(python=PYTHONS)
+def matrix(session: nox.Session) -> None:
+    """All tests on every supported Python; `matrix-3.12` for one of them."""
+    run_tests(session)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """The linter and the formatter, changing nothing; `nox -s lint -- --fix` mends what it can."""
+    session.install(*needs("lint"))
+    fix = "--fix" in session.posargs
+    session.run("ruff", "check", *(["--fix"] if fix else []))
+    session.run("ruff", "format", *([] if fix else ["--check"]))
+
+
+@nox.session
+def typing(session: nox.Session) -> None:
+    """The type checker over the sources of all packages and example plugins."""
+    install_everything(session, "typing")
+    sources = [*(f"packages/{name}/src" for name in PACKAGES), *(f"{e}/src" for e in EXAMPLES)]
+    session.run("mypy", *(session.posargs or sources))
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """The main job on embedded data: iterate, stop, resume in a fresh process, compare."""
+    session.install(*checkout())
+    session.run("python", "examples/demo.py", *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The pages into `docs/_build/html`, warnings being errors, and all of their code run."""
+    install_everything(session, "docs")
+    pages = ROOT / "docs/_build"
+    shutil.rmtree(pages, ignore_errors=True)
+    session.run("sphinx-build", "-q", "-W", "--keep-going", "docs", str(pages / "html"))
+    env = KEEP_BYTECODE | {"GRAIN_DOCS": "everything"}
+    session.run("pytest", *(session.posargs or ["tests/docs"]), env=env)
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Wheels and sdists of all packages into `dist/`, checked, each then tried in a fresh environment."""
+    session.install(*needs("build"))
+    shutil.rmtree(DIST, ignore_errors=True)
+    for name in PACKAGES:
+        with session.chdir(ROOT / "packages" / name):
+            session.run("hatchling", "build", "--directory", str(DIST))
+    session.run("twine", "check", "--strict", *(str(file) for file in sorted(DIST.iterdir())))
+    session.run("python", "tools/check_release.py", "--dist", str(DIST), *session.posargs)
+    for name in PACKAGES:
+        for kind in ("wheel", "sdist"):
+            session.notify(f"install(name='{name}', kind='{kind}')")
+
+
+@nox.session(default=False)
+@nox.parametrize("kind", ["wheel", "sdist"])
+@nox.parametrize("name", PACKAGES)
+def install(session: nox.Session, name: str, kind: str) -> None:
+    """One built package and the core, alone in a fresh environment (after `build`)."""
+    files = built(name, kind)
+    if not files:
+        session.error(f"dist/ holds no {kind} of {name}: run `nox -s build` first.")
+    session.install(*files)
+    session.run("python", "tools/check_install.py", *dict.fromkeys([CORE, name]))
+    session.run("python", "tools/smoke.py", name)
+
+
+@nox.session(default=False)
+@nox.parametrize("name", PACKAGES)
+def isolation(session: nox.Session, name: str) -> None:
+    """One package and the core, from wheels, alone: only its own dependencies are there."""
+    if not built(name, "wheel"):
+        session.error("dist/ holds no wheels: run `nox -s build` first.")
+    session.install(*built(name, "wheel"))
+    session.run("python", "tools/check_isolation.py", name)
+
+
+@nox.session(python=PYTHONS)
+@nox.parametrize("deps", ["lowest", "latest"])
+@nox.parametrize("plugin", list(CHECKED))
+def conformance(session: nox.Session, plugin: str, deps: str) -> None:
+    """One plugin and the core, from wheels, alone, held to the contract of plugins.
+
+    `-- --update` writes the committed results anew; `-- --plugin PATH` checks another's plugin instead.
+    """
+    if not (CHECKED[plugin] / "pyproject.toml").is_file():
+        session.error(f"{CHECKED[plugin]} is no package: it has no pyproject.toml")
+    install_alone(session, CHECKED[plugin], deps)
+    check_contract(session, CHECKED[plugin], deps)
+
+
+@nox.session(python=PYTHONS)
+@nox.parametrize("deps", ["lowest", "latest"])
+@nox.parametrize("kind", KINDS)
+def scaffold(session: nox.Session, kind: str, deps: str) -> None:
+    """From `grain plugins new` to a report that is in order, and how long it took."""
+    session.install("--reinstall", wheel(session, ROOT / "packages" / CORE))
+    folder = pathlib.Path(session.create_tmp()).absolute() / f"grain-new-{kind}"
+    shutil.rmtree(folder, ignore_errors=True)
+    started = time.monotonic()
+    with session.chdir(folder.parent):
+        session.run("grain", "plugins", "new", f"new-{kind}", "--kind", kind)
+    install_alone(session, folder, deps)
+    check_contract(session, folder, deps)
+    session.log(f"From nothing to a plugin in order: {time.monotonic() - started:.1f} seconds.")
+
+
+@nox.session
+def foreign_core(session: nox.Session) -> None:
+    """A plugin without the core beside it refuses the index's grain-core instead of taking it."""
+    for name in PLUGINS:
+        session.install(f"{ROOT}/packages/{name}", success_codes=[1], silent=True)
+        session.run("python", "-c", "import grain", success_codes=[1], silent=True)
+
+
+@nox.session
+def import_time(session: nox.Session) -> None:
+    """`import grain` costs at most 1.5 times `import numpy`, and loads nothing heavy."""
+    session.install(*checkout(*PLUGINS, extras="all"))
+    session.run("python", "tools/import_time.py", *session.posargs)
+
+
+@nox.session
+def parity(session: nox.Session) -> None:
+    """Ours against the recorded facts, and the recorded facts against the real reference."""
+    session.install(*checkout(*PLUGINS), *needs("test"))
+    session.run("pytest", *(session.posargs or ["tests/parity"]), env=KEEP_BYTECODE)
+    # Both are called `grain`: the reference gets an environment of its own.
+    reference = pathlib.Path(session.create_tmp()).absolute() / "reference"
+    session.run("python", "-m", "venv", "--clear", str(reference))
+    python = str(reference / ("Scripts" if os.name == "nt" else "bin") / "python")
+    session.run(python, "-m", "pip", "install", "--quiet", *needs("reference"), external=True)
+    with session.chdir(ROOT / "tests"):
+        session.run(python, "-m", "parity.record", "--compare", external=True)
+
+
+@nox.session
+def checkpoints(session: nox.Session) -> None:
+    """Checkpoints of the real reference restored here, and those of here restored there."""
+    extras = PROJECT["project"]["optional-dependencies"]
+    session.install(*checkout(extras="jax,orbax"))
+    # Both are called `grain`: the reference gets an environment of its own.
+    temporary = pathlib.Path(session.create_tmp()).absolute()
+    reference = temporary / "reference"
+    session.run("python", "-m", "venv", "--clear", str(reference))
+    there = str(reference / ("Scripts" if os.name == "nt" else "bin") / "python")
+    needed = [*needs("reference"), *extras["orbax"]]
+    session.run(there, "-m", "pip", "install", "--quiet", *needed, external=True)
+    for writer, reader in ((there, "python"), ("python", there)):
+        folder = temporary / "checkpoints"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        for python, action in ((writer, "write"), (reader, "restore")):
+            session.run(python, "tools/cross_restore.py", action, str(folder), external=True)
+
+
+@nox.session
+def soak(session: nox.Session) -> None:
+    """Ten minutes over worker processes; `-- --seconds 60` for less. Nothing they hold may rise."""
+    session.install(*checkout())
+    session.run("python", "-W", "error", "tools/soak.py", *session.posargs, env=KEEP_BYTECODE)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """This project and its peers, side by side; `-- --quick` for a look, `-- --help` for the rest."""
+    session.install(*needs("bench"))
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument(
+        "--peers", type=lambda text: set(re.split(r"[, ]+", text)), default=set(PEERS)
+    )
+    asked = parser.parse_known_args(session.posargs)[0].peers | {OURS}
+    found = []
+    for peer in PEERS if not {"--help", "-h", "--render"} & set(session.posargs) else ():
+        # This project as it is now, not as it was when the environment was made.
+        path = ["--force-reinstall", *checkout("grain-arrayrecord", "grain-parquet")]
+        ours = path if peer == OURS else []
+        try:
+            if peer in asked:
+                python = environment(session, peer, *ours, *needs(f"bench-{peer}"))
+                found += ["--python", f"{peer}={python}"]
+        except nox.command.CommandFailed:
+            # Who cannot be had here is reported, like all that fails.
+            found += ["--absent", f"{peer}=could not be installed"]
+    session.run("python", "-m", "benchmarks", *found, *session.posargs, env=KEEP_BYTECODE)

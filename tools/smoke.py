@@ -1,0 +1,75 @@
+"""Uses one installed package for the main thing it is for, as a user's first program would.
+
+Usage: python tools/smoke.py DISTRIBUTION
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+import numpy as np
+
+import grain
+from grain.testing import Case, CaseKind
+
+WORKERS = grain.MultiprocessingOptions(num_workers=2)
+
+
+def add_one(x: Any) -> Any:
+    """A function that worker processes can import."""
+    return x + 1
+
+
+def core() -> None:
+    """A pipeline gives the same with workers, goes on from its state, and the command answers."""
+    ds = grain.MapDataset.range(100).seed(1).shuffle().map(add_one).batch(7).to_iter_dataset()
+    plain = list(ds)
+    np.testing.assert_array_equal(np.sort(np.concatenate(plain)), np.arange(1, 101))
+    with iter(ds.mp_prefetch(WORKERS)) as iterator:
+        np.testing.assert_equal([next(iterator) for _ in range(4)], plain[:4])
+        state = json.loads(json.dumps(iterator.get_state()))
+    again = iter(ds)
+    again.set_state(state)
+    np.testing.assert_equal(list(again), plain[4:])
+    command = pathlib.Path(sys.executable).parent / "grain"
+    subprocess.run([command, "plugins", "list"], check=True, stdout=subprocess.DEVNULL)
+
+
+def plugin(name: str) -> None:
+    """Each source of a plugin reads the data of its own cases, with workers as without."""
+    cases: list[Case] = importlib.import_module(f"grain_{name}.conformance").cases()
+    for case in cases:
+        if case.kind is not CaseKind.MAP_SOURCE:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            if case.prepare is not None:
+                case.prepare(folder)
+            source = case.make(folder) if case.prepare is not None else case.make()
+            ds = grain.MapDataset.source(source)
+            expected = case.length if case.elements is None else len(case.elements)
+            if len(ds) != expected:
+                raise SystemExit(f"{case.name}: {len(ds)} elements, expected {expected}")
+            if case.elements is not None:
+                np.testing.assert_equal(list(ds), list(case.elements))
+            shuffled = ds.shuffle(seed=1).to_iter_dataset()
+            with iter(shuffled.mp_prefetch(WORKERS)) as iterator:
+                np.testing.assert_equal(list(iterator), list(shuffled))
+
+
+def main(distribution: str) -> int:
+    """Raises where something does not work."""
+    core()
+    if distribution != "grain-core":
+        plugin(distribution.removeprefix("grain-"))
+    print(f"{distribution}: works")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,330 @@
+"""Runs pipelines over worker processes for a while, and fails if memory, handles or threads rise.
+
+One iterator runs all the time, as in training. Beside it, others are made again and again: read to the
+end, dropped, closed, set back, interrupted by errors, robbed of a worker. After each round it is counted
+what this process and its lasting workers hold; at the end the beginning is compared with the end.
+
+    python tools/soak.py --seconds 60
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import faulthandler
+import gc
+import itertools
+import os
+import signal
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import grain
+
+SECONDS = 600.0
+# How much longer the last round may take.
+PATIENCE = 120.0
+# The first part of the time is for caches to fill; after it, and at the end, windows are compared.
+WARM_UP = 0.25
+WINDOW = 0.25
+# What the allocators of this process and of its workers may be apart at two moments.
+MEMORY_NOISE = 16 << 20
+
+TWO = grain.MultiprocessingOptions(num_workers=2, per_worker_buffer_size=2)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """What is held at one moment."""
+
+    seconds: float
+    own_memory: int
+    workers_memory: int
+    handles: int
+    workers_handles: int
+    threads: int
+    processes: int
+
+
+# --- pipelines ---------------------------------------------------------------------------------
+
+
+def image(index: int) -> np.ndarray:
+    """A record large enough to travel in shared memory."""
+    return np.full((96, 96, 3), index % 251, np.uint8)
+
+
+def slow(x: Any) -> Any:
+    """Takes long enough to be given to a worker."""
+    begun = time.perf_counter()
+    while time.perf_counter() - begun < 0.003:
+        pass
+    return x
+
+
+def fails_at_50(x: int) -> int:
+    """Fails for one of the elements."""
+    if x == 50:
+        raise ValueError("fifty")
+    return x
+
+
+class Lines(grain.IterDataset):
+    """A stream as a reader of a file is one."""
+
+    def __init__(self, count: int):
+        super().__init__()
+        self.count = count
+
+    def __iter__(self) -> grain.DatasetIterator:
+        return LinesIterator(self.count)
+
+
+class LinesIterator(grain.DatasetIterator):
+    """Counts lines."""
+
+    def __init__(self, count: int):
+        super().__init__()
+        self._count, self._place = count, 0
+
+    def __next__(self) -> int:
+        if self._place == self._count:
+            raise StopIteration
+        self._place += 1
+        return self._place
+
+    def get_state(self) -> dict[str, int]:
+        return {"place": self._place}
+
+    def set_state(self, state: dict[str, int]) -> None:
+        self._place = state["place"]
+
+
+def images() -> grain.IterDataset:
+    """Batches of images."""
+    return grain.MapDataset.range(400).shuffle(1).map(image).batch(8).to_iter_dataset()
+
+
+def numbers(count: int = 200) -> grain.IterDataset:
+    """Numbers in order."""
+    return grain.MapDataset.range(count).to_iter_dataset()
+
+
+# --- what is done with them --------------------------------------------------------------------
+
+
+def read_to_the_end() -> None:
+    """All of it, once."""
+    assert sum(len(batch) for batch in images().mp_prefetch(TWO)) == 400
+
+
+def close_in_the_middle() -> None:
+    """A `with` block that ends early, and arrays that outlive it."""
+    with iter(images().mp_prefetch(TWO)) as iterator:
+        kept = [next(iterator) for _ in range(5)]
+    assert all(batch.shape == (8, 96, 96, 3) for batch in kept)
+
+
+def drop_in_the_middle() -> None:
+    """No `close`: the last reference goes."""
+    iterator = iter(numbers().filter(lambda x: x % 3).batch(4).mp_prefetch(TWO))
+    assert next(iterator).tolist() == [1, 2, 4, 5]
+
+
+def drop_before_the_beginning() -> None:
+    """Workers that are still starting."""
+    iterator = iter(images().mp_prefetch(TWO))
+    iterator.start_prefetch()
+
+
+def go_back_and_forth() -> None:
+    """States set on a running iterator."""
+    with iter(numbers().random_map(lambda x, rng: x, seed=1).batch(4).mp_prefetch(TWO)) as iterator:
+        states = [iterator.get_state()]
+        for _ in range(10):
+            next(iterator)
+            states.append(iterator.get_state())
+        for place in (3, 0, 9, 5):
+            iterator.set_state(states[place])
+            assert next(iterator)[0] == 4 * place
+
+
+def go_on_after_an_error() -> None:
+    """An element fails, the rest comes."""
+    with iter(numbers().map(fails_at_50).mp_prefetch(TWO)) as iterator:
+        found = []
+        while True:
+            try:
+                found.append(next(iterator))
+            except ValueError:
+                continue
+            except StopIteration:
+                break
+        assert found == [x for x in range(200) if x != 50]
+
+
+def read_streams_by_turns() -> None:
+    """Parts of the pipeline come and go."""
+    streams = [Lines(20 + i) for i in range(12)]
+    ds = grain.experimental.InterleaveIterDataset(streams, cycle_length=4)
+    assert len(list(ds.mp_prefetch(TWO))) == sum(20 + i for i in range(12))
+
+
+def farm_out_a_slow_function() -> None:
+    """Elements travel both ways."""
+    ds = numbers(80).filter(lambda x: x % 2).batch(2).map(slow)
+    assert len(list(ds.mp_prefetch(TWO))) == 20
+
+
+def load() -> None:
+    """The other way in."""
+    loader = grain.DataLoader(
+        data_source=grain.RangeDataSource(0, 100, 1),
+        sampler=grain.IndexSampler(num_records=100, num_epochs=1, shuffle=True, seed=1),
+        operations=[grain.Batch(4)],
+        worker_count=2,
+    )
+    assert sum(len(batch) for batch in loader) == 100
+
+
+def lose_a_worker() -> None:
+    """A worker is killed."""
+    lasting = set(children())
+    with iter(numbers(1_000_000).mp_prefetch(TWO)) as iterator:
+        next(iterator)
+        os.kill(min(set(children()) - lasting), signal.SIGKILL)
+        message = "nothing: no error was raised"
+        try:
+            for _ in iterator:
+                pass
+        except RuntimeError as error:
+            message = str(error)
+        assert "killed by signal 9" in message, message
+
+
+ROUNDS: list[Callable[[], None]] = [
+    read_to_the_end,
+    close_in_the_middle,
+    drop_in_the_middle,
+    drop_before_the_beginning,
+    go_back_and_forth,
+    go_on_after_an_error,
+    read_streams_by_turns,
+    farm_out_a_slow_function,
+    load,
+    lose_a_worker,
+]
+
+
+# --- counting ----------------------------------------------------------------------------------
+
+
+def children() -> list[int]:
+    """The processes that this one has started."""
+    with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        return [int(word) for word in file.read().split()]
+
+
+def memory_of(pid: int) -> int:
+    """The memory of a process in bytes, with its share of what it shares with others.
+
+    Files that are mapped, such as libraries, are left out: their share depends on who else is running.
+    """
+    with open(f"/proc/{pid}/smaps_rollup") as file:
+        sizes = dict(line.split()[:2] for line in file if line.startswith("Pss_"))
+    return 1024 * (int(sizes["Pss_Anon:"]) + int(sizes["Pss_Shmem:"]))
+
+
+def count(started: float) -> Sample:
+    """What this process and its children hold now."""
+    gc.collect()
+    own, workers = os.getpid(), children()
+    return Sample(
+        seconds=time.monotonic() - started,
+        own_memory=memory_of(own),
+        workers_memory=sum(map(memory_of, workers)),
+        handles=len(os.listdir(f"/proc/{own}/fd")),
+        workers_handles=sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in workers),
+        threads=len(os.listdir(f"/proc/{own}/task")),
+        processes=len(workers),
+    )
+
+
+def soak(seconds: float) -> list[Sample]:
+    """Runs rounds for so long; a sample after each time all of them were run."""
+    started = time.monotonic()
+    samples: list[Sample] = []
+    shown = started
+    with iter(endless_images().mp_prefetch(TWO)) as training:
+        while time.monotonic() - started < seconds:
+            for each in ROUNDS:
+                for batch in itertools.islice(training, 20):
+                    assert batch.shape == (8, 96, 96, 3)
+                del batch
+                each()
+            samples.append(count(started))
+            if time.monotonic() - shown > 30:
+                shown = time.monotonic()
+                print(describe(samples[-1]), flush=True)
+    return samples
+
+
+def endless_images() -> grain.IterDataset:
+    """What a long training reads."""
+    ds = grain.MapDataset.range(4000).seed(7).shuffle().map(image).repeat()
+    return ds.batch(8).to_iter_dataset()
+
+
+def describe(sample: Sample) -> str:
+    """A line for a person."""
+    return (
+        f"{sample.seconds:6.0f} s  memory {sample.own_memory / 2**20:7.1f} MB, "
+        f"workers' {sample.workers_memory / 2**20:7.1f} MB  handles {sample.handles}, "
+        f"workers' {sample.workers_handles}  threads {sample.threads}  "
+        f"processes {sample.processes}"
+    )
+
+
+def rising(samples: list[Sample]) -> Iterator[str]:
+    """What is more at the end than it was after the warm-up."""
+    first = int(len(samples) * WARM_UP)
+    width = max(1, int(len(samples) * WINDOW))
+    early, late = samples[first : first + width], samples[-width:]
+    for field in ("own_memory", "workers_memory"):
+        before = statistics.median(getattr(sample, field) for sample in early)
+        after = statistics.median(getattr(sample, field) for sample in late)
+        if after - before > MEMORY_NOISE:
+            yield f"{field} rose from {before / 2**20:.1f} to {after / 2**20:.1f} MB"
+    for field in ("handles", "workers_handles", "threads", "processes"):
+        before = max(getattr(sample, field) for sample in early)
+        after = min(getattr(sample, field) for sample in late)
+        if after > before:
+            yield f"{field} rose from {before} to {after}"
+
+
+def main() -> int:
+    """Returns what the process exits with."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="default: %(default)s")
+    seconds = parser.parse_args().seconds
+    # A round that hangs is shown, and ended.
+    faulthandler.dump_traceback_later(seconds + PATIENCE, exit=True)
+    samples = soak(seconds)
+    faulthandler.cancel_dump_traceback_later()
+    if len(samples) < 4:
+        print(f"{seconds:g} seconds were enough for {len(samples)} samples; 4 are needed.")
+        return 2
+    print(describe(samples[0]), describe(samples[-1]), sep="\n")
+    found = list(rising(samples))
+    rounds = len(samples) * len(ROUNDS)
+    print(f"{rounds} rounds: " + ("; ".join(found) or "nothing rises"))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
