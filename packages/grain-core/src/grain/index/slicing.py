@@ -1,0 +1,69 @@
+"""Slicing and joining: where element i of a slice or a concatenation lies in its parents."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from grain.index.permutation import IndexArray
+
+
+def slice_length(start: int, stop: int, step: int) -> int:
+    """How many elements `range(start, stop, step)` has.
+
+    >>> slice_length(1, 8, 3)
+    3
+    """
+    return len(range(start, stop, step))
+
+
+def slice_indices(
+    indices: IndexArray, start: int, step: int, length: int, parent_length: int
+) -> IndexArray:
+    """The parent's index of each element of a slice; later epochs are the parent's later epochs.
+
+    >>> slice_indices(np.arange(6), start=1, step=3, length=3, parent_length=8).tolist()
+    [1, 4, 7, 9, 12, 15]
+    """
+    epochs = indices // length
+    return start + (indices - epochs * length) * step + epochs * parent_length
+
+
+def pick_indices(indices: IndexArray, picked: IndexArray, parent_length: int) -> IndexArray:
+    """The parent's index of each element of an explicit selection of elements.
+
+    >>> pick_indices(np.arange(4), picked=np.array([5, 0]), parent_length=8).tolist()
+    [5, 0, 13, 8]
+    """
+    epochs = indices // picked.size
+    places: IndexArray = picked[indices - epochs * picked.size] + epochs * parent_length
+    return places
+
+
+class Concatenation:
+    """Parts laid end to end; epoch e of the whole is epoch e of every part.
+
+    >>> parts, elements = Concatenation([2, 1]).select(np.arange(6))
+    >>> parts.tolist(), elements.tolist()
+    ([0, 0, 1, 0, 0, 1], [0, 1, 0, 2, 3, 1])
+    """
+
+    def __init__(self, lengths: Sequence[int]):
+        self.length = sum(lengths)
+        if self.length > sys.maxsize:
+            raise ValueError(
+                f"Parts of the lengths {list(lengths)} are {self.length} elements together, more than "
+                f"the {sys.maxsize} that an index can count."
+            )
+        self.lengths = np.asarray(lengths, dtype=np.int64)
+        self.ends = np.cumsum(self.lengths)
+
+    def select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
+        """Returns the part of each element, and which of the part's elements it is."""
+        epochs = indices // self.length
+        within = indices - epochs * self.length
+        parts = np.searchsorted(self.ends, within, side="right")
+        elements = within - (self.ends - self.lengths)[parts] + epochs * self.lengths[parts]
+        return parts, elements
