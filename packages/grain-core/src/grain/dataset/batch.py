@@ -1,0 +1,307 @@
+"""Batches: consecutive elements stacked along a new first dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from grain import tree
+from grain.dataset.base import IndexedMapDataset, IterDataset, MapDataset
+from grain.dataset.feed import constant
+from grain.dataset.iterator import DatasetIterator, RunIterator, Transformed
+from grain.dataset.runs import END, Partial, Run
+from grain.dataset.stages import StageIterDataset
+from grain.execution.allocation import MIN_ALIGNED_BYTES, allocate
+from grain.index.permutation import IndexArray
+from grain.observe.notes import add_note, as_failure, note_element
+from grain.options import checked_int
+
+T = TypeVar("T")
+
+BatchFn = Callable[[Sequence[Any]], Any]
+
+
+def checked_batch_size(batch_size: Any) -> int:
+    """Returns a batch size as an int, or raises an error that shows it."""
+    size = checked_int("batch_size", batch_size, least=-(2**63))
+    if size <= 0:
+        raise ValueError(f"batch_size must be positive. Got {size}.")
+    return size
+
+
+def batch_and_pad(values: Sequence[Any], *, batch_size: int, pad_value: Any = 0) -> Any:
+    """Stacks elements and fills the batch up to `batch_size` with `pad_value`; for use as `batch_fn`.
+
+    >>> batch_and_pad([1, 2], batch_size=4, pad_value=-1)
+    array([ 1,  2, -1, -1])
+    """
+    size = checked_batch_size(batch_size)
+    if not values:
+        raise ValueError("Cannot batch and pad an empty sequence of elements.")
+    if len(values) > size:
+        raise ValueError(f"Cannot pad {len(values)} elements to a batch of {size}.")
+    missing = size - len(values)
+    stacked = tree.stack(list(values))
+    if not missing:
+        return stacked
+
+    def pad(array: Any) -> Any:
+        filler = np.full((missing, *array.shape[1:]), pad_value, dtype=array.dtype)
+        return np.concatenate([array, filler])
+
+    return tree.map_leaves(pad, stacked)
+
+
+class BatchMapDataset(IndexedMapDataset[T]):
+    """Batches that never span two epochs; the last one of an epoch may be short."""
+
+    def __init__(
+        self,
+        parent: MapDataset[Any],
+        batch_size: int,
+        drop_remainder: bool = False,
+        batch_fn: BatchFn | None = None,
+    ):
+        super().__init__(parent)
+        self._batch_size = checked_batch_size(batch_size)
+        if parent._surely_sparse:
+            raise ValueError(
+                "`MapDataset.batch` can not follow `MapDataset.filter` because `filter` can discard "
+                "elements. Convert `MapDataset` to `IterDataset` with `to_iter_dataset()` before "
+                "calling `batch`."
+            )
+        self._drop_remainder = drop_remainder
+        self._batch_fn = checked_batch_fn(batch_fn)
+        self._parent_length = len(parent)
+        whole, rest = divmod(self._parent_length, self._batch_size)
+        self._length = whole + (1 if rest and not drop_remainder else 0)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __str__(self) -> str:
+        return (
+            f"BatchMapDataset(batch_size={self._batch_size}, drop_remainder={self._drop_remainder})"
+        )
+
+    def _read(self, indices: IndexArray) -> list[Any]:
+        if not indices.size:
+            return []
+        starts, sizes = self._spans(indices)
+        places = _expand(starts, sizes)
+        if self._batch_fn is None:
+            columns = self._parent._columns(places)
+            if columns is not None:
+                return _cut(columns, sizes)
+        elements = self._parent._read(places)
+        batches: list[Any] = []
+        begin = 0
+        make = self._batch_fn or tree.stack
+        for size in sizes:
+            if begin + size > len(elements):
+                break
+            try:
+                batches.append(make(elements[begin : begin + size]))
+            except Exception as raised:
+                error = as_failure(raised)
+                note_element(error, self, int(indices[len(batches)]), self._sources())
+                return Partial(batches, error)
+            begin += size
+        if isinstance(elements, Partial):
+            return Partial(batches, elements.error)
+        return batches
+
+    def _spans(self, indices: IndexArray) -> tuple[IndexArray, list[int]]:
+        """Where each batch starts in the parent, and how long it is."""
+        epochs = indices // self._length
+        starts = (indices - epochs * self._length) * self._batch_size
+        sizes = np.minimum(self._batch_size, self._parent_length - starts)
+        return starts + epochs * self._parent_length, sizes.tolist()
+
+    @property
+    def _sparse(self) -> bool:
+        return False
+
+    @property
+    def _dense(self) -> bool:
+        return self._batch_fn is None
+
+
+def checked_batch_fn(batch_fn: Any) -> BatchFn | None:
+    """Returns `batch_fn`, or raises an error that shows what was given instead of a function."""
+    if batch_fn is not None and not callable(batch_fn):
+        raise TypeError(
+            f"batch_fn must be a function of a list of elements, got {batch_fn!r} of type "
+            f"{type(batch_fn).__name__}."
+        )
+    return batch_fn  # type: ignore[no-any-return]
+
+
+def _expand(starts: IndexArray, sizes: list[int]) -> IndexArray:
+    """All indices of spans, one span after the other."""
+    size = sizes[0]
+    if len(sizes) == 1:
+        return np.arange(starts[0], starts[0] + size, dtype=np.int64)
+    if sizes.count(size) == len(sizes):
+        return (starts[:, None] + np.arange(size)).reshape(-1)
+    spans = zip(starts.tolist(), sizes, strict=True)
+    return np.concatenate([np.arange(s, s + n, dtype=np.int64) for s, n in spans])
+
+
+def _cut(columns: Any, sizes: list[int]) -> list[Any]:
+    """Cuts stacked columns into batches, each with memory of its own."""
+    if len(sizes) == 1:
+        return [columns]
+    batches = []
+    begin = 0
+    if type(columns) is np.ndarray:
+        for size in sizes:
+            batches.append(_copy(columns[begin : begin + size]))
+            begin += size
+        return batches
+    for size in sizes:
+        batches.append(_copy_rows(columns, begin, begin + size))
+        begin += size
+    return batches
+
+
+def _copy_rows(columns: Any, begin: int, end: int) -> Any:
+    return tree.map_leaves(lambda column: _copy(column[begin:end]), columns)
+
+
+def _copy(rows: Any) -> Any:
+    if rows.nbytes < MIN_ALIGNED_BYTES or rows.dtype.hasobject:
+        return rows.copy()
+    copied = allocate(rows.shape, rows.dtype)
+    copied[...] = rows
+    return copied
+
+
+class BatchIterDataset(StageIterDataset[T]):
+    """Batches of consecutive elements; the last one may be short."""
+
+    _aligned = True
+
+    def __init__(
+        self,
+        parent: IterDataset[Any],
+        batch_size: int,
+        drop_remainder: bool = False,
+        batch_fn: BatchFn | None = None,
+    ):
+        super().__init__(parent)
+        self._batch_size = checked_batch_size(batch_size)
+        self._drop_remainder = drop_remainder
+        self._batch_fn = checked_batch_fn(batch_fn)
+
+    def _iterator_over(self, parent: DatasetIterator[Any]) -> DatasetIterator[T]:
+        return BatchDatasetIterator(parent, self)
+
+    def _apply_run(self, elements: list[Any], first: int) -> Transformed:
+        """Batches that start at the first element; a last short one is the caller's affair."""
+        del first
+        size = self._batch_size
+        batches: list[Any] = []
+        ends: list[int] = []
+        for begin in range(0, len(elements), size):
+            chunk = elements[begin : begin + size]
+            error = self._make(chunk, batches)
+            if error is not None:
+                return Transformed(batches, ends, begin + len(chunk) - 1, error)
+            ends.append(begin + len(chunk) - 1)
+        return Transformed(batches, ends, len(elements), None)
+
+    def _make(self, elements: list[Any], batches: list[Any]) -> Exception | None:
+        try:
+            batches.append((self._batch_fn or tree.stack)(elements))
+        except Exception as raised:
+            error = as_failure(raised)
+            add_note(error, f"raised in {self}, over {self._sources()}.")
+            return error
+        return None
+
+    def __str__(self) -> str:
+        return f"BatchIterDataset(batch_size={self._batch_size}, drop_remainder={self._drop_remainder})"
+
+    def _length(self) -> int | None:
+        length = self._parent._length()
+        if length is None:
+            return None
+        whole, rest = divmod(length, self._batch_size)
+        return int(whole + (1 if rest and not self._drop_remainder else 0))
+
+
+class BatchDatasetIterator(RunIterator[T]):
+    """Collects elements from runs of the parent; holds none between two batches that it gave."""
+
+    def __init__(self, parent: DatasetIterator[Any], dataset: BatchIterDataset[T]):
+        super().__init__(parent)
+        self._dataset = dataset
+        self._held = END  # What is left of the parent's last run.
+        self._failed: Any = None
+
+    def __str__(self) -> str:
+        dataset = self._dataset
+        return (
+            f"BatchDatasetIterator(batch_size={dataset._batch_size}, "
+            f"drop_remainder={dataset._drop_remainder})"
+        )
+
+    def _pull(self, limit: int) -> Run:
+        self._failed = None
+        size = self._dataset._batch_size
+        batches: list[Any] = []
+        states: list[Callable[[], Any]] = []
+        pending: list[Any] = []
+        while True:
+            run, self._held = self._held, END
+            if not run.elements:
+                # At least a batch: a filter below would otherwise be asked for less and less.
+                wanted = max(size, (limit - len(batches)) * size - len(pending))
+                try:
+                    run = self._parent._next_run(wanted)
+                except Exception as failure:
+                    # Elements of a batch that cannot be completed are gone with the one that failed.
+                    return self._fail_after(failure, _run_of(batches, states))
+            if not run.elements:
+                if pending and not self._dataset._drop_remainder:
+                    error = self._dataset._make(pending, batches)
+                    if error is not None:
+                        return self._fail_after(error, _run_of(batches, states))
+                    # Now, for whoever repeats this one sets the parent back before it is asked.
+                    states.append(constant(self._parent.get_state()))
+                return _run_of(batches, states)
+            begin, elements = 0, run.elements
+            while (end := begin + size - len(pending)) <= len(elements):
+                error = self._dataset._make(pending + elements[begin:end], batches)
+                begin, pending = end, []
+                if error is not None:
+                    self._held = run.rest(end)
+                    self._failed = run.mark(end - 1)
+                    return self._fail_after(error, _run_of(batches, states, run.live))
+                states.append(run.mark(end - 1))
+            if batches and (run.live or len(batches) >= limit):
+                self._held = _prepend(pending, run.rest(begin))
+                return _run_of(batches, states, run.live)
+            pending += elements[begin:]
+
+    def _live_state(self) -> Any:
+        return self._failed() if self._failed is not None else self._parent.get_state()
+
+    def _restore(self, state: Any) -> None:
+        self._held, self._failed = END, None
+        self._parent.set_state(state)
+
+
+def _prepend(pending: list[Any], run: Run) -> Run:
+    """A run that starts with elements of earlier ones; no batch ends with one of those."""
+    if not pending:
+        return run
+    count, state_after = len(pending), run.state_after
+    return Run(pending + run.elements, lambda place: state_after(place - count), run.live)
+
+
+def _run_of(elements: list[Any], states: list[Callable[[], Any]], live: bool = False) -> Run:
+    return Run(elements, lambda place: states[place](), live) if elements else END

@@ -1,0 +1,100 @@
+"""Keeping the elements of a dataset in memory, for the epochs after the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from grain.dataset.base import DatasetIterator, IterDataset
+from grain.dataset.feed import constant
+from grain.dataset.iterator import RunIterator, state_field
+from grain.dataset.parents import checked_iter_parent
+from grain.dataset.runs import END, Run
+
+T = TypeVar("T")
+
+
+class CacheIterDataset(IterDataset[T]):
+    """Keeps what it has read, so that `RepeatIterDataset` reads its parent once.
+
+    Elements are kept as they are, not copied: operations that follow must not change them in place.
+
+    >>> import grain
+    >>> cached = CacheIterDataset(grain.MapDataset.range(2).to_iter_dataset())
+    >>> list(grain.experimental.RepeatIterDataset(cached, 2))
+    [0, 1, 0, 1]
+    """
+
+    def __init__(self, parent: IterDataset[T]):
+        super().__init__(checked_iter_parent(type(self).__name__, parent))
+
+    def __iter__(self) -> DatasetIterator[T]:
+        return CacheDatasetIterator(self._parent.__iter__())
+
+    def __str__(self) -> str:
+        return f"CacheIterDataset(parent={self._parent})"
+
+    def _length(self) -> int | None:
+        length: int | None = self._parent._length()
+        return length
+
+
+class CacheDatasetIterator(RunIterator[T]):
+    """Fills its cache while it reads its parent for the first time.
+
+    The cache of a new iterator is empty: set to a place, it reads what comes before again.
+    """
+
+    def __init__(self, parent: DatasetIterator[T]):
+        super().__init__(parent)
+        self._start = parent.get_state()
+        self._cache: list[Any] = []
+        self._filled = False
+        self._position = 0
+        self._mark: Callable[[], Any] = constant(self._start)
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+    def _pull(self, limit: int) -> Run:
+        while not self._filled:
+            run = self._parent._next_run(limit)
+            if not run.elements:
+                self._filled = True
+                self._mark = constant(self._parent.get_state())
+                break
+            known = len(self._cache)
+            self._cache += run.elements
+            if len(self._cache) > self._position:
+                run = run.rest(self._position - known)
+                return self._run_of(run.elements, run.state_after, run.live)
+            # Elements before the place this iterator was set to.
+        elements = self._cache[self._position : self._position + max(1, limit)]
+        mark = self._mark
+        return self._run_of(elements, lambda _: mark()) if elements else END
+
+    def _run_of(
+        self, elements: list[Any], parent_state: Callable[[int], Any], live: bool = False
+    ) -> Run:
+        first, filled = self._position + 1, self._filled
+        self._position += len(elements)
+        if not filled:
+            last = len(elements) - 1
+            self._mark = lambda: parent_state(last)
+        return Run(elements, lambda place: _state(parent_state(place), first + place, filled), live)
+
+    def _live_state(self) -> Any:
+        return _state(self._mark(), self._position, self._filled)
+
+    def _restore(self, state: Any) -> None:
+        position = int(state_field(state, "position", self))
+        parent_state = state_field(state, "parent", self)
+        if not self._filled:
+            self._cache = []
+            self._parent.set_state(self._start)
+        self._position = position
+        self._mark = constant(parent_state)
+
+
+def _state(parent: Any, position: int, filled: bool) -> dict[str, Any]:
+    return {"parent": parent, "position": position, "cache_filled": filled}

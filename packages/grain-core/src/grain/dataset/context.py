@@ -1,0 +1,105 @@
+"""What surrounds the making of an iterator: options given further down the pipeline, and who executes."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from grain.options import DatasetOptions, MultiprocessingOptions, ReadOptions
+
+
+class BlockReader(Protocol):
+    """Reads the elements of a map dataset in order, ahead of the consumer or not."""
+
+    def read(self, limit: int) -> list[Any]:
+        """The next elements, at most `limit`; shorter at will, empty only at the end."""
+
+    def seek(self, index: int) -> None:
+        """Goes on reading at `index`."""
+
+    def start(self) -> None:
+        """Begins to read ahead, if that is what this reader does."""
+
+    def close(self) -> None:
+        """Gives everything back."""
+
+
+class ReaderMaker(Protocol):
+    """Decides who reads the elements of a map dataset in this process."""
+
+    def reader(self, dataset: Any, start: int, stop: int, options: ReadOptions) -> BlockReader:
+        """Makes a reader of `dataset[start:stop]`."""
+
+
+class Executor(Protocol):
+    """Takes on the computing of parts of a pipeline, elsewhere."""
+
+    def iterate(self, dataset: Any) -> Any:
+        """The iterator of an iter dataset that others compute, or None to compute it here."""
+
+    def stream(self, dataset: Any) -> Any:
+        """The iterator of an iter dataset that one other process or thread reads as a whole."""
+
+
+_NO_OPTIONS = DatasetOptions()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class IterationContext:
+    """Options and executor that apply to the iterators being made."""
+
+    options: DatasetOptions = _NO_OPTIONS
+    executor: Executor | None = None
+
+
+_NO_CONTEXT = IterationContext()
+
+_current: contextvars.ContextVar[IterationContext] = contextvars.ContextVar(
+    "grain_iteration_context", default=_NO_CONTEXT
+)
+
+
+def current_context() -> IterationContext:
+    """The context in force where an iterator is being made."""
+    return _current.get()
+
+
+@contextlib.contextmanager
+def iteration_context(context: IterationContext) -> Iterator[None]:
+    """Makes iterators inside the `with` block see `context`."""
+    token = _current.set(context)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+_reader_maker: list[ReaderMaker] = []
+
+
+def install_reader_maker(maker: ReaderMaker) -> None:
+    """Says who reads in this process; called once, when the library is imported."""
+    _reader_maker[:] = [maker]
+
+
+def reader_maker() -> ReaderMaker:
+    """Who reads in this process."""
+    return _reader_maker[0]
+
+
+ProcessPrefetcher = Callable[[Any, IterationContext, MultiprocessingOptions, Any], Any]
+
+_process_prefetcher: list[Callable[[], ProcessPrefetcher | None]] = []
+
+
+def install_process_prefetcher(find: Callable[[], ProcessPrefetcher | None]) -> None:
+    """Says who computes in worker processes; called once, when the library is imported."""
+    _process_prefetcher[:] = [find]
+
+
+def process_prefetcher() -> ProcessPrefetcher | None:
+    """Who computes in worker processes, or None where this process is to do it all."""
+    return _process_prefetcher[0]() if _process_prefetcher else None

@@ -1,0 +1,346 @@
+"""Batches of a dataset for one of several shards, resumable with another number of shards."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
+from grain.dataset.batch import BatchFn, checked_batch_fn
+from grain.dataset.description.changes import allowed_changes, allowing
+from grain.dataset.elastic import state as elastic_state
+from grain.dataset.elastic.steps import GlobalStepsIterDataset
+from grain.dataset.iterator import RunIterator, state_field
+from grain.dataset.runs import Run
+from grain.dataset.saving import (
+    SavesItself,
+    compare_pipelines,
+    mixtures_may_change,
+    read_any_pipeline,
+)
+from grain.dataset.shard_batches import (
+    BatchShare,
+    Remainder,
+    ShardBatchesMapDataset,
+    checked_remainder,
+)
+from grain.index.sharding import global_steps
+from grain.options import MultiprocessingOptions, ReadOptions, checked_int, checked_type
+from grain.sharding import ShardOptions, checked_shard_options
+
+
+class ElasticIterator(SavesItself, IterDataset[Any]):
+    """One shard's part of the global batches of a dataset.
+
+    The state is a place in the whole dataset, the same for all shards, so that training can go on with
+    more or fewer of them: each of the elements that are left is given once, and the global batches are
+    the same. All shards give equally many batches. Element `i` of a global batch goes to shard
+    `i % shard_count`.
+
+    Of a map dataset without a filter each shard reads only what it gives. What a filter, packing, or
+    another operation that depends on order leaves is known only by reading it: of such a dataset, and
+    of every iter dataset, each shard reads all and gives its part.
+
+    It is an iterator over itself, with `__next__`, `get_state` and `set_state`, and a dataset that
+    further operations can be put on.
+
+    Args:
+      ds: the whole dataset, the same for all shards.
+      global_batch_size: the size of a batch over all shards.
+      shard_options: which shard this is.
+      read_options: threads and buffer for reading ahead; an iter dataset brings its own.
+      multiprocessing_options: worker processes that compute ahead.
+      remainder: what becomes of elements at the end that do not fill a global batch: "drop", "keep",
+        "pad" or "wrap", see `Remainder`.
+      mask_name: the feature that holds the mask, with "pad".
+      batch_fn: makes a batch of a list of elements; stacks them if not given.
+
+    >>> import grain
+    >>> shards = [
+    ...     ElasticIterator(grain.MapDataset.range(8), 4, grain.sharding.ShardOptions(i, 2))
+    ...     for i in range(2)
+    ... ]
+    >>> [next(shard).tolist() for shard in shards]
+    [[0, 2], [1, 3]]
+    >>> alone = ElasticIterator(grain.MapDataset.range(8), 4, grain.sharding.ShardOptions(0, 1))
+    >>> alone.set_state(ElasticIterator.merge_states([shard.get_state() for shard in shards]))
+    >>> next(alone).tolist()
+    [4, 5, 6, 7]
+    """
+
+    def __init__(
+        self,
+        ds: MapDataset[Any] | IterDataset[Any],
+        global_batch_size: int,
+        shard_options: ShardOptions,
+        *,
+        read_options: ReadOptions = ReadOptions(),  # noqa: B008 - never changed
+        multiprocessing_options: MultiprocessingOptions | None = None,
+        remainder: Remainder | str = Remainder.DROP,
+        mask_name: str = "mask",
+        batch_fn: BatchFn | None = None,
+    ):
+        super().__init__()
+        self._ds = _checked_whole(ds)
+        self._shard = checked_shard_options(shard_options)
+        self._global_batch_size = _checked_size(global_batch_size, self._shard.shard_count)
+        self._read_options = checked_type(
+            "read_options", read_options, ReadOptions, "a grain.ReadOptions"
+        )
+        if multiprocessing_options is not None:
+            checked_type(
+                "multiprocessing_options",
+                multiprocessing_options,
+                MultiprocessingOptions,
+                "None or a grain.MultiprocessingOptions",
+            )
+        self._processes = multiprocessing_options
+        self._make = BatchShare(
+            self._global_batch_size // self._shard.shard_count,
+            checked_remainder(remainder),
+            checked_type("mask_name", mask_name, str, "a text"),
+            checked_batch_fn(batch_fn),
+        )
+        self._iterator: ElasticDatasetIterator | None = None
+
+    def __str__(self) -> str:
+        return (
+            f"ElasticIterator(global_batch_size={self._global_batch_size}, "
+            f"shard_index={self._shard.shard_index}, shard_count={self._shard.shard_count})"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_iterator": None}
+
+    def __iter__(self) -> DatasetIterator[Any]:
+        """The one iterator of this object: iterating again goes on where it stands."""
+        if self._iterator is None:
+            ds = self._by_index
+            self._iterator = (
+                StreamElasticDatasetIterator(self)
+                if ds is None
+                else IndexedElasticDatasetIterator(self, ds)
+            )
+        return self._iterator
+
+    def __next__(self) -> Any:
+        return next(self.__iter__())
+
+    def get_state(self) -> Any:
+        """The place in the whole dataset."""
+        return self.__iter__().get_state()
+
+    def set_state(self, state: Any) -> None:
+        """Goes to a place, which another number of shards may have saved."""
+        self.__iter__().set_state(state)
+
+    @staticmethod
+    def merge_states(
+        states: Sequence[Any] | Mapping[int, Any], *, host_count: int | None = None
+    ) -> Any:
+        """The one state that all shards were in; an error says which of them disagree or are missing.
+
+        Args:
+          states: what `get_state()` returned for each shard, in their order or by their index.
+          host_count: how many shards there were; needed where states are given by index.
+        """
+        return elastic_state.merge_states(states, host_count=host_count)
+
+    @staticmethod
+    def read_state(directory: Any) -> Any:
+        """The one state in a folder where any number of processes saved theirs.
+
+        It is also right for what was put on an ElasticIterator with `map`.
+        """
+        return elastic_state.read_state(directory)
+
+    async def save(self, directory: Any) -> Awaitable[None]:
+        """Takes the state; awaiting the result writes it into `directory` once that is there."""
+        return await self.__iter__().save(directory)
+
+    async def load(self, directory: Any) -> Awaitable[None]:
+        """Reads the state that any number of processes saved; awaiting the result sets it."""
+        return await self.__iter__().load(directory)
+
+    def close(self) -> None:
+        """Gives back threads, processes and memory."""
+        self.__iter__().close()
+
+    @property
+    def _by_index(self) -> MapDataset[Any] | None:
+        """The dataset, if each of its elements is found by its index alone."""
+        return self._ds if isinstance(self._ds, MapDataset) and not self._ds._sparse else None
+
+    def _length(self) -> int | None:
+        length = self._stream()._length()
+        if length is None:
+            return None
+        return global_steps(length, self._global_batch_size, self._make.remainder.keeps_rest)
+
+    def _ahead(self, batches: IterDataset[Any]) -> IterDataset[Any]:
+        return batches if self._processes is None else batches.mp_prefetch(self._processes)
+
+    def _stream(self) -> IterDataset[Any]:
+        """The whole dataset, to be read in order."""
+        ds = self._ds
+        return ds.to_iter_dataset(self._read_options) if isinstance(ds, MapDataset) else ds
+
+    def _batches_from(self, ds: MapDataset[Any], start: int) -> IterDataset[Any]:
+        """This shard's batches from a place on, where elements are found by their index."""
+        batches: MapDataset[Any] = ShardBatchesMapDataset(
+            ds,
+            self._shard,
+            self._make.batch_size,
+            remainder=self._make.remainder,
+            mask_name=self._make.mask_name,
+            batch_fn=self._make.batch_fn,
+            start=start,
+        )
+        return self._ahead(batches.to_iter_dataset(self._read_options))
+
+    def _batches_of_stream(self) -> IterDataset[Any]:
+        """This shard's batches, where elements are found only by reading those before them."""
+        steps = GlobalStepsIterDataset(
+            self._stream(), self._global_batch_size, self._shard, self._make.remainder
+        )
+        return self._ahead(steps.map(self._make))
+
+
+class ElasticDatasetIterator(RunIterator[Any]):
+    """Gives one shard's batches; its state is a place in the whole dataset."""
+
+    def __init__(self, elastic: ElasticIterator, batches: IterDataset[Any]):
+        super().__init__()
+        # A copy that knows of no iterator: held in a circle, threads and processes would live on when
+        # the user drops both.
+        self._elastic = copy.copy(elastic)
+        self._batches = batches.__iter__()
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self._elastic})"
+
+    @property
+    def _pipeline(self) -> Any:
+        """What made it, for a checkpoint to describe."""
+        return self._elastic
+
+    @_pipeline.setter
+    def _pipeline(self, made_by: Any) -> None:
+        del made_by  # It holds this iterator; the copy stands for it.
+
+    read_state = staticmethod(elastic_state.read_state)
+
+    async def load(self, directory: Any) -> Awaitable[None]:
+        state = self.read_state(directory)
+        compare_pipelines(self, read_any_pipeline(directory).splitlines())
+        allowed = allowed_changes()  # What is awaited may run in another context.
+
+        async def restore() -> None:
+            with allowing(allowed), mixtures_may_change():
+                self.set_state(state)
+
+        return restore()
+
+    def start_prefetch(self) -> None:
+        """Begins to read ahead."""
+        self._batches.start_prefetch()
+
+    def close(self) -> None:
+        """Closes the batches that are read."""
+        super().close()
+        self._batches.close()
+
+
+class IndexedElasticDatasetIterator(ElasticDatasetIterator):
+    """Counts batches from the place where it was set to."""
+
+    def __init__(self, elastic: ElasticIterator, ds: MapDataset[Any]):
+        super().__init__(elastic, elastic._batches_from(ds, 0))
+        self._ds = ds
+        self._start = 0
+        self._given = 0
+
+    def _pull(self, limit: int) -> Run:
+        run = self._batches._next_run(limit)
+        state_after = self._states_from(self._given + 1)
+        self._given += len(run.elements)
+        return Run(run.elements, state_after)
+
+    def _states_from(self, given: int) -> Callable[[int], Any]:
+        """The states after that many batches and after each one that follows."""
+        size, length = self._elastic._global_batch_size, len(self._ds)
+        first = self._start + given * size
+        # A last batch that was not full ends where the dataset does.
+        return lambda place: {"global_next_index": min(first + place * size, length)}
+
+    def _live_state(self) -> Any:
+        return self._states_from(self._given)(0)
+
+    def _restore(self, state: Any) -> None:
+        if isinstance(state, Mapping) and "stream" in state:
+            raise ValueError(
+                f"The state {state!r} is that of a dataset that is read in order, with a filter or "
+                f"from an iter dataset; {self._ds} is read by index. Restore it into the "
+                "pipeline that it was saved with."
+            )
+        start = checked_int(
+            "global_next_index", state_field(state, "global_next_index", self), least=0
+        )
+        length = len(self._ds)
+        if start > length:
+            raise IndexError(
+                f"Checkpoint `global_next_index` {start} is out of range for dataset of length "
+                f"{length}. The dataset must be the one that the checkpoint was saved with."
+            )
+        self._batches.close()
+        self._batches = self._elastic._batches_from(self._ds, start).__iter__()
+        self._start, self._given = start, 0
+
+
+class StreamElasticDatasetIterator(ElasticDatasetIterator):
+    """Passes on the batches of a stream that all shards read, and their states."""
+
+    def __init__(self, elastic: ElasticIterator):
+        super().__init__(elastic, elastic._batches_of_stream())
+
+    def _pull(self, limit: int) -> Run:
+        return self._batches._next_run(limit)
+
+    def _live_state(self) -> Any:
+        return self._batches.get_state()
+
+    def _restore(self, state: Any) -> None:
+        self._batches.set_state(state)
+
+
+def _checked_whole(ds: Any) -> MapDataset[Any] | IterDataset[Any]:
+    """Returns the dataset, if it is not one shard's part already."""
+    if not isinstance(ds, (MapDataset, IterDataset)):
+        raise TypeError(
+            f"ElasticIterator needs a grain.MapDataset or a grain.IterDataset, got {ds!r} of type "
+            f"{type(ds).__name__}; `grain.MapDataset.source(...)` makes one of a data source."
+        )
+    nodes: list[Any] = [ds]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, (ElasticIterator, ShardBatchesMapDataset)):
+            raise ValueError(
+                f"ElasticIterator needs the whole dataset, the same for all shards; {node} gives the "
+                "part of one shard already, and what the others have cannot be known from it. Give "
+                "the dataset before it."
+            )
+        nodes += getattr(node, "_parents", ())
+    return ds
+
+
+def _checked_size(global_batch_size: Any, shard_count: int) -> int:
+    size = checked_int("global_batch_size", global_batch_size, least=1)
+    if size % shard_count:
+        above = -(-size // shard_count) * shard_count
+        raise ValueError(
+            f"Global batch size {size} is not divisible by shard count {shard_count}. All shards get "
+            f"equally many elements of every batch: use a multiple of {shard_count}, such as {above}, "
+            "or another number of shards."
+        )
+    return size

@@ -1,0 +1,195 @@
+"""Elements split into several: the map form gives each a fixed number of places, the iter form none."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from grain import transforms
+from grain.dataset.base import DatasetIterator, IndexedMapDataset, IterDataset, MapDataset
+from grain.dataset.iterator import RunIterator, state_field
+from grain.dataset.parents import checked_iter_parent, checked_map_parent
+from grain.dataset.runs import END, Partial, Run
+from grain.index.permutation import IndexArray
+from grain.observe.notes import add_note, as_failure, note_element, transform_name
+from grain.options import checked_int
+
+T = TypeVar("T")
+
+
+def flat_map(
+    dataset: MapDataset[Any] | IterDataset[Any], transform: transforms.FlatMap
+) -> MapDataset[Any] | IterDataset[Any]:
+    """Splits the elements of a dataset of either kind."""
+    if isinstance(dataset, MapDataset):
+        return FlatMapMapDataset(dataset, transform)
+    return FlatMapIterDataset(dataset, transform)
+
+
+def _checked(transform: Any) -> transforms.FlatMap:
+    if not isinstance(transform, transforms.FlatMap):
+        raise TypeError(
+            f"`flat_map` needs an instance of grain.transforms.FlatMap, got {transform!r} of type "
+            f"{type(transform).__name__}."
+        )
+    return transform
+
+
+class FlatMapMapDataset(IndexedMapDataset[T]):
+    """Each element of the parent takes `max_fan_out` places; those it does not fill are None."""
+
+    def __init__(self, parent: MapDataset[Any], transform: transforms.FlatMap):
+        super().__init__(checked_map_parent("FlatMapMapDataset", parent))
+        self._transform = _checked(transform)
+        self._fan_out = checked_int("max_fan_out", transform.max_fan_out, least=1)
+        self._length = min(len(parent) * self._fan_out, sys.maxsize)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __str__(self) -> str:
+        return f"FlatMapMapDataset(transform={transform_name(self._transform)})"
+
+    @property
+    def _sparse(self) -> bool:
+        return True
+
+    @property
+    def _surely_sparse(self) -> bool:
+        return True
+
+    def _read(self, indices: IndexArray) -> list[Any]:
+        if not indices.size:
+            return []
+        owners = indices // self._fan_out
+        pieces = (indices - owners * self._fan_out).tolist()
+        # Neighbouring places often share their element: it is read and split once.
+        starts = np.flatnonzero(np.concatenate([[True], owners[1:] != owners[:-1]]))
+        elements = self._parent._read(owners[starts])
+        ends = [*starts[1:].tolist(), len(pieces)]
+        out: list[Any] = []
+        for element, end in zip(elements, ends, strict=False):
+            try:
+                parts = [] if element is None else self._split(element)
+            except Exception as raised:
+                error = as_failure(raised)
+                note_element(error, self, int(indices[len(out)]), self._sources())
+                return Partial(out, error)
+            count = len(parts)
+            out.extend(parts[piece] if piece < count else None for piece in pieces[len(out) : end])
+        if isinstance(elements, Partial):
+            return Partial(out, elements.error)
+        return out
+
+    def _split(self, element: Any) -> Sequence[Any]:
+        parts = self._transform.flat_map(element)
+        if len(parts) > self._fan_out:
+            raise ValueError(
+                "The user-provided FlatMapTransform has a split that exceeds specified max fan-out "
+                f"size: {len(parts)} pieces, max_fan_out={self._fan_out}. To address this, you can "
+                "raise the max fan-out size, but for a max fan-out size >100, performance may suffer. "
+                "Please consider preprocessing your data to keep the max fan-out size reasonable."
+            )
+        return parts
+
+
+class FlatMapIterDataset(IterDataset[T]):
+    """The pieces of each element, one after the other."""
+
+    def __init__(self, parent: IterDataset[Any], transform: transforms.FlatMap):
+        super().__init__(checked_iter_parent(type(self).__name__, parent))
+        self._transform = _checked(transform)
+
+    def __iter__(self) -> DatasetIterator[T]:
+        return FlatMapDatasetIterator(self._parent.__iter__(), self)
+
+    def __str__(self) -> str:
+        return f"FlatMapIterDataset(transform={transform_name(self._transform)})"
+
+
+class FlatMapDatasetIterator(RunIterator[T]):
+    """Splits one element after the other.
+
+    The state is the parent's before the element being split, and how many of its pieces were given;
+    restoring splits that element again.
+    """
+
+    def __init__(self, parent: DatasetIterator[Any], dataset: FlatMapIterDataset[T]):
+        super().__init__(parent)
+        self._dataset = dataset
+        self._restart(0)
+
+    def __str__(self) -> str:
+        return f"FlatMapDatasetIterator(transform={transform_name(self._dataset._transform)})"
+
+    def _restart(self, given: int) -> None:
+        self._held = END
+        # The parent's state before the first element that is still to be split.
+        self._before: Callable[[], Any] = self._parent.get_state
+        self._skip = given
+        # What `_live_state` tells: the element that was split last, and its pieces that were given.
+        self._last: tuple[Callable[[], Any], int] = (self._before, given)
+
+    def _pull(self, limit: int) -> Run:
+        pieces: list[Any] = []
+        states: list[tuple[Callable[[], Any], int]] = []
+        while len(pieces) < limit:
+            run, self._held = self._held, END
+            if not run.elements:
+                # Reading on may change what a live parent tells, so it is asked now.
+                self._before = _constant(self._before())
+                run = self._parent._next_run(limit)
+                if not run.elements:
+                    self._last = (self._before, 0)
+                    break
+            for place, element in enumerate(run.elements):
+                before = self._before
+                self._before = run.mark(place)
+                try:
+                    parts = self._dataset._transform.flat_map(element)
+                    fresh = list(parts[self._skip :])
+                except Exception as raised:
+                    error = as_failure(raised)
+                    add_note(error, f"raised in {self._dataset}, over {self._dataset._sources()}.")
+                    self._held = run.rest(place + 1)
+                    self._skip = 0
+                    self._last = (self._before, 0)
+                    return self._fail_after(error, self._run_of(pieces, states, run.live))
+                first = self._skip + 1
+                pieces.extend(fresh)
+                states.extend((before, first + number) for number in range(len(fresh)))
+                self._last = (before, self._skip + len(fresh))
+                self._skip = 0
+                if len(pieces) >= limit:
+                    self._held = run.rest(place + 1)
+                    break
+            if run.live and pieces:
+                return self._run_of(pieces, states, live=True)
+        return self._run_of(pieces, states, live=False)
+
+    def _run_of(
+        self, pieces: list[Any], states: list[tuple[Callable[[], Any], int]], live: bool
+    ) -> Run:
+        if not pieces:
+            return END
+        return Run(pieces, lambda place: _state(*states[place]), live)
+
+    def _live_state(self) -> Any:
+        return _state(*self._last)
+
+    def _restore(self, state: Any) -> None:
+        found = state_field(state, "next_index_in_buffer", self)
+        given = checked_int("`next_index_in_buffer` of a state", found, least=0)
+        self._parent.set_state(state_field(state, "parent", self))
+        self._restart(given)
+
+
+def _constant(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+def _state(before: Callable[[], Any], given: int) -> dict[str, Any]:
+    return {"parent": before(), "next_index_in_buffer": given}

@@ -1,0 +1,40 @@
+"""Letting go of what the library's functions held when an error passed through them."""
+
+from __future__ import annotations
+
+import os
+from types import FrameType
+
+_LIBRARY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+
+
+def clear_frames(error: BaseException) -> None:
+    """Clears the library's frames in the tracebacks of an error and of those that led to it.
+
+    They hold iterators, and often the error itself: held in a circle, what an iterator has (threads,
+    worker processes) would outlive it until the garbage collector comes by. The user's own frames,
+    and the lines of the traceback, stay as they are.
+    """
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        current = waiting.pop()
+        if current is None or id(current) in seen:
+            continue
+        seen.add(id(current))
+        waiting += [current.__cause__, current.__context__]
+        traceback = current.__traceback__
+        while traceback is not None:
+            _clear_with_callers(traceback.tb_frame)
+            traceback = traceback.tb_next
+
+
+def _clear_with_callers(frame: FrameType | None) -> None:
+    """Clears a frame and those that called it, which have ended as well if the error was kept a while."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_LIBRARY):
+            try:
+                frame.clear()
+            except RuntimeError:  # It is still running, and so are its callers.
+                return
+        frame = frame.f_back

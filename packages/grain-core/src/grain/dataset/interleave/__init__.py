@@ -1,0 +1,1 @@
+"""Datasets that are read by turns."""

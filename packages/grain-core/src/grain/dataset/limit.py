@@ -1,0 +1,83 @@
+"""The first elements of a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from grain.dataset.base import DatasetIterator, IterDataset
+from grain.dataset.feed import constant
+from grain.dataset.iterator import RunIterator, state_field
+from grain.dataset.parents import checked_iter_parent
+from grain.dataset.runs import END, Run
+from grain.options import checked_int
+
+T = TypeVar("T")
+
+
+class LimitIterDataset(IterDataset[T]):
+    """At most the first `count` elements of a dataset.
+
+    >>> import grain
+    >>> list(LimitIterDataset(grain.MapDataset.range(10).to_iter_dataset(), 3))
+    [0, 1, 2]
+    """
+
+    def __init__(self, parent: IterDataset[T], count: int):
+        super().__init__(checked_iter_parent(type(self).__name__, parent))
+        self._count = checked_int("count", count, least=-(2**63))
+        if self._count <= 0:
+            raise ValueError(f"Count must be a positive integer. Got {count}")
+
+    def __iter__(self) -> DatasetIterator[T]:
+        return LimitDatasetIterator(self._parent.__iter__(), self._count)
+
+    def __str__(self) -> str:
+        return f"LimitIterDataset(count={self._count})"
+
+    def _length(self) -> int | None:
+        length = self._parent._length()
+        return None if length is None else min(length, self._count)
+
+
+class LimitDatasetIterator(RunIterator[T]):
+    """Counts, and asks its parent for no more than is left."""
+
+    def __init__(self, parent: DatasetIterator[T], count: int):
+        super().__init__(parent)
+        self._count = count
+        self._begin(0)
+
+    def __str__(self) -> str:
+        return f"LimitDatasetIterator(count={self._count})"
+
+    def _begin(self, read: int) -> None:
+        self._read = read
+        # The parent may give more than it was asked for, so it is not asked where it stands.
+        self._mark: Callable[[], Any] = constant(self._parent.get_state())
+
+    def _pull(self, limit: int) -> Run:
+        left = self._count - self._read
+        if left <= 0:
+            return END
+        run = self._parent._next_run(min(limit, left))
+        if not run.elements:
+            self._mark = constant(self._parent.get_state())
+            return END
+        run = run.first(left)
+        first, state_after = self._read + 1, run.state_after
+        self._read += len(run.elements)
+        self._mark = run.mark(len(run.elements) - 1)
+        return Run(
+            run.elements,
+            lambda place: {"parent": state_after(place), "count_elements_read": first + place},
+            run.live,
+        )
+
+    def _live_state(self) -> Any:
+        return {"parent": self._mark(), "count_elements_read": self._read}
+
+    def _restore(self, state: Any) -> None:
+        read = int(state_field(state, "count_elements_read", self))
+        self._parent.set_state(state_field(state, "parent", self))
+        self._begin(read)

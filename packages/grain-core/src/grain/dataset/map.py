@@ -1,0 +1,224 @@
+"""Functions of one element: `map`, and `map_with_index` which also sees the element's position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count, repeat
+from operator import is_
+from typing import Any, TypeVar
+
+from grain import transforms
+from grain.dataset.base import IndexedMapDataset, IterDataset, MapDataset
+from grain.dataset.iterator import (
+    CountingIterator,
+    DatasetIterator,
+    ElementwiseIterator,
+    Transformed,
+)
+from grain.dataset.runs import Partial, apply_each
+from grain.dataset.stages import StageIterDataset
+from grain.index.permutation import IndexArray
+from grain.observe.notes import add_note, note_element, transform_name
+
+T = TypeVar("T")
+
+
+def has_none(elements: list[Any]) -> bool:
+    """Whether an element is None; `in` will not do, since arrays compare element by element."""
+    return any(map(is_, elements, repeat(None)))
+
+
+def function_of(transform: Any, kind: type, method: str, operation: str) -> Callable[..., Any]:
+    """The function that a transformation object or a plain callable stands for."""
+    if isinstance(transform, kind):
+        function: Callable[..., Any] = getattr(transform, method)
+        return function
+    if callable(transform):
+        return transform  # type: ignore[no-any-return]
+    raise TypeError(
+        f"`{operation}` needs a function or an instance of grain.transforms.{kind.__name__}, got "
+        f"{transform!r} of type {type(transform).__name__}."
+    )
+
+
+class TransformMapDataset(IndexedMapDataset[T]):
+    """A dataset whose elements are made of the parent's, one by one; None stays None."""
+
+    def __init__(self, parent: MapDataset[Any], transform: Any, function: Callable[..., Any]):
+        super().__init__(parent)
+        self._transform = transform
+        self._function = function
+        self._length = len(parent)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}(transform={transform_name(self._transform)})"
+
+    def _read(self, indices: IndexArray) -> list[Any]:
+        parent = self._parent
+        elements = parent._read(indices)
+        out: list[Any] = []
+        if parent._dense or not has_none(elements):
+            error = self._apply(indices, elements, out)
+        else:
+            error = self._apply_sparsely(indices, elements, out)
+        if error is not None:
+            note_element(error, self, int(indices[len(out)]), self._sources())
+            return Partial(out, error)
+        if isinstance(elements, Partial):
+            return Partial(out, elements.error)
+        return out
+
+    def _apply(self, indices: IndexArray, elements: list[Any], out: list[Any]) -> Exception | None:
+        """Appends what becomes of each element to `out`, up to the first error."""
+        del indices
+        return apply_each(self._function, elements, out)
+
+    def _apply_sparsely(
+        self, indices: IndexArray, elements: list[Any], out: list[Any]
+    ) -> Exception | None:
+        places = [place for place, element in enumerate(elements) if element is not None]
+        made: list[Any] = []
+        error = self._apply(indices[places], [elements[place] for place in places], made)
+        done = len(elements) if error is None else places[len(made)]
+        out.extend(repeat(None, done))
+        for place, element in zip(places, made, strict=False):
+            out[place] = element
+        return error
+
+
+class MapMapDataset(TransformMapDataset[T]):
+    """Applies a function to every element."""
+
+    def __init__(self, parent: MapDataset[Any], transform: transforms.Map | Callable[[Any], T]):
+        super().__init__(parent, transform, function_of(transform, transforms.Map, "map", "map"))
+
+
+class MapWithIndexMapDataset(TransformMapDataset[T]):
+    """Applies a function to every index and element."""
+
+    def __init__(
+        self, parent: MapDataset[Any], transform: transforms.MapWithIndex | Callable[[int, Any], T]
+    ):
+        function = function_of(
+            transform, transforms.MapWithIndex, "map_with_index", "map_with_index"
+        )
+        super().__init__(parent, transform, function)
+
+    def _apply(self, indices: IndexArray, elements: list[Any], out: list[Any]) -> Exception | None:
+        return _apply_indexed(self._function, indices.tolist(), elements, out)
+
+
+def _apply_indexed(
+    function: Callable[[int, Any], Any], indices: Any, elements: list[Any], out: list[Any]
+) -> Exception | None:
+    try:
+        out.extend(map(function, indices, elements))
+    except Exception as error:
+        return error
+    if len(out) < len(elements):
+        return RuntimeError(f"{function!r} raised StopIteration.")
+    return None
+
+
+class TransformIterDataset(StageIterDataset[T]):
+    """An iter dataset that applies a function to every element of its parent."""
+
+    def __init__(self, parent: IterDataset[Any], transform: Any, function: Callable[..., Any]):
+        super().__init__(parent)
+        self._transform = transform
+        self._function = function
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}(transform={transform_name(self._transform)})"
+
+    def _length(self) -> int | None:
+        length: int | None = self._parent._length()
+        return length
+
+
+class MapIterDataset(TransformIterDataset[T]):
+    """Applies a function to every element; None stays None, unless a subclass wants it otherwise."""
+
+    _skips_none = True
+
+    def __init__(self, parent: IterDataset[Any], transform: transforms.Map | Callable[[Any], T]):
+        super().__init__(parent, transform, function_of(transform, transforms.Map, "map", "map"))
+
+    def _iterator_over(self, parent: DatasetIterator[Any]) -> DatasetIterator[T]:
+        return MapDatasetIterator(parent, self)
+
+    def _apply_run(self, elements: list[Any], first: int) -> Transformed:
+        del first
+        function = self._function
+        out: list[Any] = []
+        if self._skips_none and has_none(elements):
+            error = apply_each(lambda x: None if x is None else function(x), elements, out)
+        else:
+            error = apply_each(function, elements, out)
+        if error is not None:
+            add_note(error, f"raised in {self}, over {self._sources()}.")
+        return Transformed(out, None, len(out), error)
+
+
+class MapDatasetIterator(ElementwiseIterator[T]):
+    """Maps run by run."""
+
+    def __init__(self, parent: DatasetIterator[Any], dataset: MapIterDataset[T]):
+        super().__init__(parent)
+        self._dataset = dataset
+
+    def __str__(self) -> str:
+        return f"MapDatasetIterator(transform={transform_name(self._dataset._transform)})"
+
+    def _transform(self, elements: list[Any]) -> Transformed:
+        return self._dataset._apply_run(elements, 0)
+
+
+class MapWithIndexIterDataset(TransformIterDataset[T]):
+    """Applies a function to each element and how many there were before it."""
+
+    def __init__(
+        self, parent: IterDataset[Any], transform: transforms.MapWithIndex | Callable[[int, Any], T]
+    ):
+        function = function_of(
+            transform, transforms.MapWithIndex, "map_with_index", "map_with_index"
+        )
+        super().__init__(parent, transform, function)
+
+    _aligned = True
+    _counter_name = "counter"
+
+    def _iterator_over(self, parent: DatasetIterator[Any]) -> DatasetIterator[T]:
+        return MapWithIndexDatasetIterator(parent, self)
+
+    def _apply_run(self, elements: list[Any], first: int) -> Transformed:
+        function = self._function
+        out: list[Any] = []
+
+        def skip_none(index: int, element: Any) -> Any:
+            return None if element is None else function(index, element)
+
+        chosen = skip_none if has_none(elements) else function
+        error = _apply_indexed(chosen, count(first), elements, out)
+        if error is not None:
+            note_element(error, self, first + len(out), self._sources())
+        return Transformed(out, None, len(out), error)
+
+
+class MapWithIndexDatasetIterator(CountingIterator[T]):
+    """Counts and maps run by run."""
+
+    _counter_name = "counter"
+
+    def __init__(self, parent: DatasetIterator[Any], dataset: MapWithIndexIterDataset[T]):
+        super().__init__(parent)
+        self._dataset = dataset
+
+    def __str__(self) -> str:
+        return f"MapWithIndexDatasetIterator(transform={transform_name(self._dataset._transform)})"
+
+    def _transform(self, elements: list[Any]) -> Transformed:
+        return self._dataset._apply_run(elements, self._count)

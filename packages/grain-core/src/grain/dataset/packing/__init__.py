@@ -1,0 +1,1 @@
+"""Sequences put together into rows of a fixed length."""

@@ -1,0 +1,412 @@
+"""Packing without padding: sequences are joined and cut at exactly the length of a row."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from grain.dataset.base import DatasetIterator, IterDataset
+from grain.dataset.feed import Feed
+from grain.dataset.iterator import RunIterator, state_field
+from grain.dataset.packing.packed_row import Array, Layout, Row, shown
+from grain.dataset.parents import checked_iter_parent
+from grain.dataset.runs import END, Run
+from grain.observe.notes import add_note
+from grain.options import checked_type
+
+Slices = tuple[tuple[int, int], ...]
+
+
+class BOSHandling(enum.Enum):
+    """What happens to the first token of each piece of a packed sequence."""
+
+    DO_NOTHING = 1
+    """It stays as it is; the default."""
+    REPLACE_FIRST_TOKEN_WITH_BOS = 2
+    """It becomes `bos_token_id`, so that every piece begins like a document."""
+
+
+class ConcatThenSplitIterDataset(IterDataset[dict[str, Any]]):
+    """Joins sequences and cuts them at exactly the target length; what is left begins the next row.
+
+    Each feature comes with `<name>_segment_ids` and `<name>_positions`, as with
+    `FirstFitPackIterDataset`. Padding is only in the last row, and in rows that end early because a
+    meta feature has no room.
+
+    Args:
+      parent: gives dictionaries of arrays.
+      length_struct: how long each feature of a row is; it names all features of the elements.
+      meta_features: features that are not cut, and get neither segment ids nor positions. When an
+        element is cut, both pieces carry them.
+      split_full_length_features: when False, an element that has the full length already is given
+        in one piece, after the row being filled.
+      bos_handling: what happens to the first token of each piece.
+      bos_features: the features whose first tokens are replaced.
+      bos_token_id: what they are replaced with.
+
+    >>> import grain, numpy as np
+    >>> documents = [{"tokens": np.arange(1, n + 1)} for n in (3, 4)]
+    >>> ds = ConcatThenSplitIterDataset(
+    ...     grain.MapDataset.source(documents).to_iter_dataset(), length_struct={"tokens": 4}
+    ... )
+    >>> for row in ds:
+    ...     print(row["tokens"], row["tokens_segment_ids"], row["tokens_positions"])
+    [1 2 3 1] [1 1 1 2] [0 1 2 0]
+    [2 3 4 0] [1 1 1 0] [0 1 2 0]
+    """
+
+    def __init__(
+        self,
+        parent: IterDataset[Any],
+        *,
+        length_struct: Mapping[str, int],
+        meta_features: Collection[str] = (),
+        split_full_length_features: bool = True,
+        bos_handling: BOSHandling = BOSHandling.DO_NOTHING,
+        bos_features: Collection[str] = (),
+        bos_token_id: int | None = None,
+    ):
+        super().__init__(checked_iter_parent("ConcatThenSplitIterDataset", parent))
+        layout = Layout(length_struct, meta_features=meta_features)
+        nested = [path for path in layout.paths if len(path) > 1]
+        if nested:
+            raise TypeError(
+                f"length_struct must be an unnested dictionary, but {shown(nested[0])} is nested."
+            )
+        for path, length in zip(layout.paths, layout.lengths, strict=True):
+            if length < 1:
+                raise ValueError(f"length_struct[{shown(path)}] must be positive, got {length}")
+        self._layout = layout
+        self._names = [path[0] for path in layout.paths]
+        self._name_set = frozenset(self._names)
+        self._meta = [
+            (feature, name)
+            for feature, name in enumerate(self._names)
+            if not layout.segmented[feature]
+        ]
+        self._split_full = checked_type(
+            "split_full_length_features",
+            split_full_length_features,
+            (bool, np.bool_),
+            "True or False",
+        )
+        self._bos_token = _checked_bos(bos_handling, bos_features, bos_token_id, meta_features)
+        unknown = sorted(set(bos_features) - set(self._names))
+        if unknown:
+            raise ValueError(
+                f"bos_features {unknown} are not among the features of length_struct, which are "
+                f"{self._names}."
+            )
+        self._bos_features = [
+            (feature, name)
+            for feature, name in enumerate(self._names)
+            if self._bos_token is not None and name in bos_features
+        ]
+
+    def __iter__(self) -> DatasetIterator[dict[str, Any]]:
+        return ConcatThenSplitDatasetIterator(self._parent.__iter__(), self)
+
+    def _values(self, element: Any) -> list[Array]:
+        """The features of an element; all of them, and no others."""
+        if type(element) is not dict and not isinstance(element, Mapping):
+            raise ValueError(
+                f"Parent elements must be unnested dictionaries but got {type(element).__name__}."
+            )
+        if element.keys() != self._name_set:
+            structure = {name: _described(value) for name, value in element.items()}
+            lengths = dict(zip(self._names, self._layout.lengths, strict=True))
+            raise ValueError(
+                f"Parent element has structure {structure} but target sequence length is "
+                f"{lengths}. There must be a sequence length for each feature."
+            )
+        values = self._layout.values(element)
+        for feature, name in self._meta:
+            if len(values[feature]) > self._layout.lengths[feature]:
+                raise ValueError(
+                    f"Meta feature {name!r} has {len(values[feature])} values, but length_struct "
+                    f"has room for {self._layout.lengths[feature]}; meta features cannot be cut."
+                )
+        return values
+
+    def _is_full(self, values: list[Array]) -> bool:
+        """Whether an element fills a row by itself, and fits into it."""
+        lengths = list(map(len, values))
+        pairs = list(zip(lengths, self._layout.lengths, strict=True))
+        return any(has == room for has, room in pairs) and all(has <= room for has, room in pairs)
+
+
+def _checked_bos(
+    handling: BOSHandling,
+    features: Collection[str],
+    token: int | None,
+    meta_features: Collection[str],
+) -> int | None:
+    if not isinstance(handling, BOSHandling):
+        raise TypeError(
+            f"bos_handling must be a grain.experimental.BOSHandling, got {handling!r} of type "
+            f"{type(handling).__name__}."
+        )
+    if isinstance(features, str):
+        raise TypeError(
+            f"bos_features must be a collection of feature names, got the string {features!r}."
+        )
+    if handling is BOSHandling.DO_NOTHING:
+        if token is not None or features:
+            raise ValueError(
+                f"bos_handling={handling} indicates that BOS handling is not used. So bos_token_id "
+                "and bos_features should not be set."
+            )
+        return None
+    if token is None:
+        raise ValueError(f"bos_token_id must be set if bos_handling is {handling}.")
+    if set(features) & set(meta_features):
+        raise ValueError(
+            f"bos_features and meta_features should not overlap. bos_features: {features}, "
+            f"meta_features: {meta_features}"
+        )
+    return token
+
+
+def _described(value: Any) -> str:
+    array = np.asarray(value)
+    kind = array.dtype if isinstance(value, (np.ndarray, np.generic)) else type(value).__name__
+    return f"{kind}{list(array.shape)}"
+
+
+class _Joined:
+    """A row that is being filled."""
+
+    def __init__(self, dataset: ConcatThenSplitIterDataset, fillers: list[Array]):
+        self._dataset = dataset
+        self._layout = dataset._layout
+        self._fillers = fillers
+        self._row = Row(self._layout)
+        self._used = [0] * len(fillers)
+
+    def take_whole(self, values: list[Array]) -> bool:
+        """Takes an element if there is room for all of it."""
+        used = self._used
+        ends = []
+        for value, start, length in zip(values, used, self._layout.lengths, strict=True):
+            end = start + len(value)
+            if end > length:
+                return False
+            ends.append(end)
+        self._row.add(used, self._layout.fitted(values, self._fillers))
+        self._used = ends
+        return True
+
+    def take(self, values: list[Array], slices: Slices) -> Slices | None:
+        """Takes as much of an element as there is room for.
+
+        Returns what is left: None if nothing is, and `slices` again if nothing could be taken.
+        """
+        layout, used = self._layout, self._used
+        ends = []
+        whole, some = True, False
+        for feature, (start, end) in enumerate(slices):
+            fitting = start + layout.lengths[feature] - used[feature]
+            if fitting < end:
+                if not layout.segmented[feature]:
+                    return slices
+                whole = False
+            else:
+                fitting = end
+            if fitting > start and layout.segmented[feature]:
+                some = True
+            ends.append(fitting)
+        if not whole and not some:
+            return slices
+        values = layout.fitted(list(values), self._fillers)
+        pieces = [
+            value[start:end] for value, (start, _), end in zip(values, slices, ends, strict=True)
+        ]
+        self._row.add(used, pieces)
+        for feature, piece in enumerate(pieces):
+            used[feature] += len(piece)
+        if whole:
+            return None
+        return tuple(
+            [
+                (end, stop) if cut else (start, stop)
+                for (start, stop), end, cut in zip(slices, ends, layout.segmented, strict=True)
+            ]
+        )
+
+    def element(self) -> dict[str, Any]:
+        """The row as an element."""
+        row, layout = self._row, self._layout
+        element: dict[str, Any] = {}
+        for feature, name in enumerate(self._dataset._names):
+            element[name] = row.cells(feature, self._fillers[feature])
+            if layout.segmented[feature]:
+                ids_name, positions_name = layout.mark_names[feature]
+                element[ids_name], element[positions_name] = row.marks(feature, layout)
+        for feature, name in self._dataset._bos_features:
+            pieces = zip(row.starts[feature], row.pieces[feature], strict=True)
+            begins = [start for start, piece in pieces if len(piece)]
+            element[name][begins] = self._dataset._bos_token
+        return element
+
+
+class _Mark:
+    """A moment when no more was held than the rest of one element: packing can begin again here."""
+
+    __slots__ = ("before", "slices")
+
+    def __init__(self, before: Callable[[], Any], slices: Slices | None):
+        self.before = before
+        """How to find the parent's state before the element whose rest is held."""
+        self.slices = slices
+        """The rest of that element; None if nothing was held at all."""
+
+
+def _state(dataset: ConcatThenSplitIterDataset, mark: _Mark, given: int) -> dict[str, Any]:
+    """The state when `given` rows were given since a mark."""
+    return {
+        "parent_state": mark.before(),
+        "remainder_slices": {
+            name: [-1, -1] if mark.slices is None else list(mark.slices[feature])
+            for feature, name in enumerate(dataset._names)
+            if dataset._layout.segmented[feature]
+        },
+        "elements_from_buffer_after_checkpoint": given,
+    }
+
+
+class ConcatThenSplitDatasetIterator(RunIterator[dict[str, Any]]):
+    """Joins and cuts; goes back to the last moment when it held no more than one remainder."""
+
+    def __init__(self, parent: DatasetIterator[Any], dataset: ConcatThenSplitIterDataset):
+        super().__init__(parent)
+        self._dataset = dataset
+        self._feed = Feed(parent)
+        self._begin(None, 0)
+
+    def _begin(self, cut_out: Mapping[str, Any] | None, given: int) -> None:
+        self._feed.reset()
+        self._mark = _Mark(self._feed.end(), self._as_slices(cut_out))
+        self._since_mark = 0
+        # The state after what was given last.
+        self._last = (self._mark, given)
+        self._skip = given
+        # What is held of the next element, if part of it was given before the state was saved.
+        self._cut_out = cut_out
+        self._joined: _Joined | None = None
+        self._fillers: list[Array] = []
+        self._full: list[dict[str, Any]] = []
+        self._ready: list[tuple[dict[str, Any], tuple[_Mark, int]]] = []
+
+    def _as_slices(self, cut_out: Mapping[str, Any] | None) -> Slices | None:
+        if cut_out is None:
+            return None
+        return tuple(tuple(cut_out.get(name, (0, 0))) for name in self._dataset._names)
+
+    def _pull(self, limit: int) -> Run:
+        while len(self._ready) < max(1, limit):
+            elements = self._feed.pull()
+            if not elements:
+                self._finish_row()
+                break
+            for place, element in enumerate(elements):
+                try:
+                    self._add(place, element)
+                except Exception as error:
+                    # The element that failed is gone; what was joined before it stays.
+                    self._feed.keep(place + 1)
+                    add_note(error, f"raised in {self._dataset}, over {self._dataset._sources()}.")
+                    taken, self._ready = self._ready, []
+                    return self._fail_after(error, self._run_of(taken))
+                if len(self._ready) >= limit:
+                    self._feed.keep(place + 1)
+                    break
+        taken, self._ready = self._ready[: max(1, limit)], self._ready[max(1, limit) :]
+        return self._run_of(taken)
+
+    def _run_of(self, taken: list[tuple[dict[str, Any], tuple[_Mark, int]]]) -> Run:
+        if not taken:
+            return END
+        self._last = taken[-1][1]
+        # Nothing here holds the iterator: one that is dropped goes at once, with all it holds.
+        dataset, marks = self._dataset, [mark for _, mark in taken]
+        return Run([row for row, _ in taken], lambda place: _state(dataset, *marks[place]))
+
+    def _add(self, place: int, element: Any) -> None:
+        """Joins an element to the row being filled, and finishes as many rows as that fills."""
+        dataset = self._dataset
+        cut_out, self._cut_out = self._cut_out, None
+        values = dataset._values(element)
+        is_rest = cut_out is not None
+        if cut_out is not None:
+            slices = self._rest_of(values, cut_out)
+        else:
+            if not dataset._split_full and dataset._is_full(values):
+                alone = _Joined(dataset, self._fillers_for(values))
+                alone.take_whole(values)
+                self._full.append(alone.element())
+                return
+            if self._joined is not None and self._joined.take_whole(values):
+                return
+            slices = tuple([(0, len(value)) for value in values])
+        while True:
+            if self._joined is None:
+                self._joined = _Joined(dataset, self._fillers_for(values))
+            rest = self._joined.take(values, slices)
+            if rest is None:
+                return
+            self._finish_row()
+            is_rest = is_rest or rest != slices
+            self._mark = _Mark(self._feed.before(place), rest if is_rest else None)
+            self._since_mark = 0
+            slices = rest
+
+    def _fillers_for(self, values: list[Array]) -> list[Array]:
+        """What fills a row that begins with an element; mostly what filled the one before."""
+        known = self._fillers
+        if not known or any(
+            value.dtype is not filler.dtype or value.shape[1:] != filler.shape[1:]
+            for value, filler in zip(values, known, strict=True)
+        ):
+            known = self._fillers = self._dataset._layout.fillers(values)
+        return known
+
+    def _rest_of(self, values: list[Array], cut_out: Mapping[str, Any]) -> Slices:
+        """The slices that a state names, checked against the element they belong to."""
+        slices = []
+        for name, value in zip(self._dataset._names, values, strict=True):
+            start, end = cut_out.get(name, (0, len(value)))
+            if not 0 <= start <= end <= len(value):
+                raise ValueError(
+                    f"The state for {self} names cells {start}..{end} of {name!r}, but the element "
+                    f"has {len(value)}: the data is not the data this state was saved with."
+                )
+            slices.append((int(start), int(end)))
+        return tuple(slices)
+
+    def _finish_row(self) -> None:
+        """Puts the row being filled, and then the elements of full length, among what is ready."""
+        rows = self._full
+        if self._joined is not None:
+            rows = [self._joined.element(), *rows]
+        self._joined, self._full = None, []
+        for row in rows:
+            self._since_mark += 1
+            if self._skip:
+                # Given before the state was saved that this iterator was set to.
+                self._skip -= 1
+            else:
+                self._ready.append((row, (self._mark, self._since_mark)))
+
+    def _live_state(self) -> Any:
+        return _state(self._dataset, *self._last)
+
+    def _restore(self, state: Any) -> None:
+        cut_out = state_field(state, "remainder_slices", self)
+        given = int(state_field(state, "elements_from_buffer_after_checkpoint", self))
+        self._parent.set_state(state_field(state, "parent_state", self))
+        if all(int(start) < 0 for start, _ in cut_out.values()):
+            cut_out = None
+        self._begin(cut_out, given)

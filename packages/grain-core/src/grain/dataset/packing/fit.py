@@ -1,0 +1,330 @@
+"""Packing: several short sequences in one row, by first fit or best fit over a set of bins."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from grain.dataset.base import DatasetIterator, IterDataset
+from grain.dataset.feed import Feed
+from grain.dataset.iterator import RunIterator, state_field
+from grain.dataset.packing.packed_row import Array, Layout, Row, shown
+from grain.dataset.parents import checked_iter_parent
+from grain.dataset.runs import END, Run
+from grain.index.permutation import IndexArray
+from grain.observe.notes import add_note
+from grain.options import checked_int
+
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+class PackIterDataset(IterDataset[dict[str, Any]], abc.ABC):
+    """Packs sequences into bins; a set of bins is given out when an element fits into none of them.
+
+    Each feature comes with `<name>_segment_ids`, which number the sequences of a bin from 1 on with
+    0 for padding, and with `<name>_positions` inside of each sequence.
+
+    Args:
+      parent: gives dictionaries of arrays. An array that is longer than its bin is an error; cut
+        elements with `map` before.
+      length_struct: how long each feature of a bin is.
+      num_packing_bins: how many bins are filled at the same time.
+      seed: chooses the order in which the bins of a set are given out.
+      shuffle_bins: whether that order is random, or the order in which bins were begun.
+      shuffle_bins_group_by_feature: sorts the bins of a set by the mean of this feature's distinct
+        non-zero values, with random order only among equals.
+      meta_features: features that get neither segment ids nor positions. One that is not in
+        `length_struct` is given as the list of the packed elements' values.
+      pack_alignment_struct: sequences start at multiples of these.
+      padding_struct: what fills free cells, 0 if not given.
+      max_sequences_per_bin: how many sequences a bin takes at most.
+    """
+
+    def __init__(
+        self,
+        parent: IterDataset[Any],
+        *,
+        length_struct: Any,
+        num_packing_bins: int,
+        seed: int = 0,
+        shuffle_bins: bool = True,
+        shuffle_bins_group_by_feature: str | None = None,
+        meta_features: Sequence[str] = (),
+        pack_alignment_struct: Any = None,
+        padding_struct: Any = None,
+        max_sequences_per_bin: int | None = None,
+    ):
+        super().__init__(checked_iter_parent(type(self).__name__, parent))
+        self._layout = Layout(
+            length_struct,
+            meta_features=meta_features,
+            pack_alignment_struct=pack_alignment_struct,
+            padding_struct=padding_struct,
+        )
+        self._num_bins = checked_int("num_packing_bins", num_packing_bins, least=1)
+        self._seed = checked_int("seed", seed, least=0)
+        self._shuffle = shuffle_bins
+        self._max_sequences = None
+        if max_sequences_per_bin is not None:
+            self._max_sequences = checked_int(
+                "max_sequences_per_bin", max_sequences_per_bin, least=-(2**63)
+            )
+            if self._max_sequences <= 0:
+                raise ValueError(
+                    "If specified, `max_sequences_per_bin` must be a positive integer, but got "
+                    f"{max_sequences_per_bin}."
+                )
+        self._group_by = shuffle_bins_group_by_feature
+        if shuffle_bins_group_by_feature is not None:
+            path = (shuffle_bins_group_by_feature,)
+            if path not in self._layout.paths:
+                raise KeyError(
+                    f"shuffle_bins_group_by_feature is {shuffle_bins_group_by_feature!r}, which is "
+                    f"not one of the features {', '.join(map(shown, self._layout.paths))}."
+                )
+
+    @abc.abstractmethod
+    def _choose(self, fits: Flags, used: IndexArray) -> int:
+        """The bin that an element goes to: one where it fits, if there is one."""
+
+    def __iter__(self) -> DatasetIterator[dict[str, Any]]:
+        return PackDatasetIterator(self._parent.__iter__(), self)
+
+
+class FirstFitPackIterDataset(PackIterDataset):
+    """Packs each element into the first bin where all of its features fit.
+
+    >>> import grain, numpy as np
+    >>> documents = [{"tokens": np.arange(1, n + 1)} for n in (3, 2, 1)]
+    >>> ds = FirstFitPackIterDataset(
+    ...     grain.MapDataset.source(documents).to_iter_dataset(),
+    ...     length_struct={"tokens": 4},
+    ...     num_packing_bins=2,
+    ...     shuffle_bins=False,
+    ... )
+    >>> for row in ds:
+    ...     print(row["tokens"], row["tokens_segment_ids"], row["tokens_positions"])
+    [1 2 3 1] [1 1 1 2] [0 1 2 0]
+    [1 2 0 0] [1 1 0 0] [0 1 0 0]
+    """
+
+    def _choose(self, fits: Flags, used: IndexArray) -> int:
+        del used
+        return int(fits.argmax())
+
+
+class BestFitPackIterDataset(PackIterDataset):
+    """Packs each element into the fullest bin where all of its features fit.
+
+    The arguments are those of `FirstFitPackIterDataset`. Bins that are nearly full get filled
+    first, which wastes fewer cells.
+    """
+
+    def _choose(self, fits: Flags, used: IndexArray) -> int:
+        return int(np.where(fits, used, -1).argmax())
+
+
+class _BinSet:
+    """Bins that are filled at the same time."""
+
+    def __init__(self, dataset: PackIterDataset, before: Callable[[], Any], values: list[Array]):
+        self.before = before
+        """How to find the parent's state before the first element of this set."""
+        self.rows: list[Row] = []
+        self._dataset = dataset
+        self._layout = dataset._layout
+        self.fillers = self._layout.fillers(values)
+        bins = dataset._num_bins
+        # The next free cell of each feature in each bin; a bin that may take no more has none.
+        self._free = [np.zeros(bins, np.int64) for _ in values]
+        self._used = np.zeros(bins, np.int64)
+
+    def add(self, values: list[Array], loose: list[Any]) -> bool:
+        """Packs an element; False if it fits nowhere."""
+        layout, free, rows = self._layout, self._free, self.rows
+        # The bins that hold something, and the first of those that hold nothing.
+        looked_at = len(rows) + 1
+        fits: Any = None
+        for cells, length, value in zip(free, layout.lengths, values, strict=True):
+            here = cells[:looked_at] <= length - len(value)
+            fits = here if fits is None else fits & here
+        number = self._dataset._choose(fits, self._used[:looked_at])
+        if not fits[number]:
+            return False
+        # Bins may take long to fill: what is part of something larger is not to hold all of it.
+        own = layout.fitted(
+            [value if value.base is None else value.copy() for value in values], self.fillers
+        )
+        if number == len(rows):
+            rows.append(Row(layout))
+        row = rows[number]
+        starts = [int(cells[number]) for cells in free]
+        row.add(starts, own)
+        for cells, start, value, alignment in zip(
+            free, starts, own, layout.alignments, strict=True
+        ):
+            end = start + len(value)
+            if alignment > 1:
+                end = -(-end // alignment) * alignment
+            cells[number] = end
+            self._used[number] += end - start
+        for values_so_far, value in zip(row.listed, loose, strict=True):
+            values_so_far.append(value)
+        if row.count == self._dataset._max_sequences:
+            free[0][number] = np.iinfo(np.int64).max
+        return True
+
+
+class PackDatasetIterator(RunIterator[dict[str, Any]]):
+    """Fills sets of bins and gives them out.
+
+    The state is the parent's before the first element of the set that is being given out, how many
+    bins of that set were given, and how many in all; restoring packs that set again.
+    """
+
+    def __init__(self, parent: DatasetIterator[Any], dataset: PackIterDataset):
+        super().__init__(parent)
+        self._dataset = dataset
+        self._feed = Feed(parent)
+        self._begin(next_row=0, counter=0)
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}(packing={type(self._dataset).__name__})"
+
+    def _begin(self, next_row: int, counter: int) -> None:
+        self._feed.reset()
+        self._filling: _BinSet | None = None
+        self._ready: list[dict[str, Any]] = []
+        # Where the set that is given out starts, and the one after it.
+        self._before: Callable[[], Any] = self._feed.end()
+        self._after = self._before
+        self._next_row = next_row
+        self._counter = counter
+
+    def _pull(self, limit: int) -> Run:
+        while self._next_row >= len(self._ready):
+            rows = self._fill()
+            if rows is None:
+                return END
+            self._ready = rows
+        first, total = self._next_row, len(self._ready)
+        rows = self._ready[first : first + max(1, limit)]
+        run = self._run_of(rows, first, total)
+        self._next_row += len(rows)
+        self._counter += len(rows)
+        if self._next_row == total:
+            self._ready, self._next_row, self._before = [], 0, self._after
+        return run
+
+    def _run_of(self, rows: list[dict[str, Any]], first: int, total: int) -> Run:
+        counter, before, after = self._counter, self._before, self._after
+
+        def state_after(place: int) -> Any:
+            given = first + place + 1
+            whole = given == total
+            return _state(after if whole else before, 0 if whole else given, counter + place + 1)
+
+        return Run(rows, state_after)
+
+    def _fill(self) -> list[dict[str, Any]] | None:
+        """Packs elements until one fits nowhere; None when there are no more."""
+        layout = self._dataset._layout
+        while elements := self._feed.pull():
+            for place, element in enumerate(elements):
+                try:
+                    values = layout.values(element)
+                    loose = layout.loose_values(element) if layout.loose else []
+                    packed = self._add(place, values, loose)
+                except Exception as error:
+                    # The element that failed is gone; the others stay packed.
+                    self._feed.keep(place + 1)
+                    add_note(error, f"raised in {self._dataset}, over {self._dataset._sources()}.")
+                    raise
+                if packed is not None:
+                    self._feed.keep(place + 1)
+                    return self._arranged(packed)
+        last, self._filling = self._filling, None
+        self._after = self._feed.end()
+        return self._arranged(last) if last is not None else None
+
+    def _add(self, place: int, values: list[Array], loose: list[Any]) -> _BinSet | None:
+        """Packs an element; returns the set that had no room for it, if a new one was begun."""
+        full = self._filling
+        if full is not None:
+            if full.add(values, loose):
+                return None
+            _check_lengths(self._dataset._layout, values)
+        fresh = _BinSet(self._dataset, self._feed.before(place), values)
+        if not fresh.add(values, loose):
+            _check_lengths(self._dataset._layout, values)
+        self._filling = fresh
+        if full is not None:
+            self._after = fresh.before
+        else:
+            self._before = fresh.before
+        return full
+
+    def _arranged(self, packed: _BinSet) -> list[dict[str, Any]]:
+        """The bins of a set as elements, in the order in which they are given out."""
+        dataset = self._dataset
+        elements = [_element(dataset._layout, row, packed.fillers) for row in packed.rows]
+        if not dataset._shuffle:
+            return elements
+        start = self._counter - self._next_row
+        order = np.random.default_rng(dataset._seed + start).permuted(np.arange(len(elements)))
+        if dataset._group_by is not None:
+            means = np.array([_group(element[dataset._group_by]) for element in elements])
+            # The random numbers decide among equals.
+            order = np.lexsort((order, means))
+        return [elements[number] for number in order.tolist()]
+
+    def _live_state(self) -> Any:
+        return _state(self._before, self._next_row, self._counter)
+
+    def _restore(self, state: Any) -> None:
+        next_row = int(state_field(state, "next_row", self))
+        counter = int(state_field(state, "counter", self))
+        self._parent.set_state(state_field(state, "parent", self))
+        self._begin(next_row, counter)
+
+
+def _state(parent: Callable[[], Any], next_row: int, counter: int) -> dict[str, Any]:
+    return {"parent": parent(), "next_row": next_row, "counter": counter}
+
+
+def _check_lengths(layout: Layout, values: list[Array]) -> None:
+    exceeding = [
+        (path, len(value), length)
+        for path, value, length in zip(layout.paths, values, layout.lengths, strict=True)
+        if len(value) > length
+    ]
+    if exceeding:
+        raise ValueError(
+            "Inputs to PackedBatch must be truncated to max length. Exceeds: (feature_path, "
+            f"feature_length, max_length) = {exceeding}"
+        )
+
+
+def _group(cells: Array) -> float:
+    values = np.unique(cells)
+    values = values[values != 0]
+    return float(values.mean()) if values.size else 0.0
+
+
+def _element(layout: Layout, row: Row, fillers: list[Array]) -> dict[str, Any]:
+    element: dict[str, Any] = {}
+    for feature, path in enumerate(layout.paths):
+        at = element
+        for name in path[:-1]:
+            at = at.setdefault(name, {})
+        at[path[-1]] = row.cells(feature, fillers[feature])
+    for name, listed in zip(layout.loose, row.listed, strict=True):
+        element[name] = listed
+    for feature, segmented in enumerate(layout.segmented):
+        if segmented:
+            ids_name, positions_name = layout.mark_names[feature]
+            element[ids_name], element[positions_name] = row.marks(feature, layout)
+    return element

@@ -1,0 +1,264 @@
+"""Rows of a fixed length that sequences are packed into, with segment ids and positions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from grain.options import checked_int
+
+Array = np.ndarray[Any, Any]
+Path = tuple[str, ...]
+
+_TEXT = "US"
+
+
+class Layout:
+    """Which features a row has, how long each is, and what fills the rest.
+
+    A feature is found by its path in the element; features inside of another one are possible only
+    below a meta feature, for segment ids are named after features.
+
+    Attributes:
+      paths: where each feature lies in an element.
+      lengths: how many cells each feature has.
+      paddings: what fills cells that hold nothing.
+      alignments: each sequence starts at a multiple of these.
+      segmented: for each feature, whether it gets segment ids and positions.
+      mark_names: what segment ids and positions of each feature are called.
+      loose: meta features without a length; their values are listed, not laid into cells.
+      positions: the numbers 0, 1, 2, …, to copy from.
+    """
+
+    def __init__(
+        self,
+        length_struct: Any,
+        *,
+        meta_features: Collection[str] = (),
+        pack_alignment_struct: Any = None,
+        padding_struct: Any = None,
+    ):
+        if isinstance(meta_features, str):
+            raise TypeError(
+                f"meta_features must be a sequence of feature names, got the string "
+                f"{meta_features!r}; write ({meta_features!r},)."
+            )
+        if not isinstance(meta_features, Collection):
+            raise TypeError(
+                f"meta_features must be a sequence of feature names, got {meta_features!r} of type "
+                f"{type(meta_features).__name__}."
+            )
+        lengths = flatten(length_struct, "length_struct")
+        if not lengths:
+            raise ValueError(
+                "length_struct must name at least one feature and its length, got an empty one."
+            )
+        for path in lengths:
+            if len(path) > 1 and path[0] not in meta_features:
+                raise ValueError(
+                    f"Failed to extract segment ids for {path[0]!r}, which is nested. Perhaps it "
+                    "should be marked as a meta feature?"
+                )
+        self.paths = list(lengths)
+        self.lengths = [
+            checked_int(f"length_struct[{shown(path)}]", length, least=0)
+            for path, length in lengths.items()
+        ]
+        self.paddings = _for_each(self.paths, padding_struct, "padding_struct", 0)
+        self.alignments = [
+            checked_int(f"pack_alignment_struct[{shown(path)}]", alignment, least=1)
+            for path, alignment in zip(
+                self.paths,
+                _for_each(self.paths, pack_alignment_struct, "pack_alignment_struct", 1),
+                strict=True,
+            )
+        ]
+        self.segmented = [path[0] not in meta_features for path in self.paths]
+        known = {path[0] for path in self.paths}
+        self.loose = [name for name in meta_features if name not in known]
+        self.positions = np.arange(max(self.lengths), dtype=np.int32)
+        self._names = [path[0] for path in self.paths]
+        # What segment ids and positions are called.
+        self.mark_names = [(f"{name}_segment_ids", f"{name}_positions") for name in self._names]
+        self._flat = all(len(path) == 1 for path in self.paths)
+
+    def values(self, element: Any) -> list[Array]:
+        """The features of an element, each as an array of at least one dimension."""
+        out = []
+        try:
+            if self._flat:
+                for name in self._names:
+                    value = element[name]
+                    if type(value) is not np.ndarray or not value.ndim:
+                        value = as_sequence(value, name)
+                    out.append(value)
+            else:
+                for path in self.paths:
+                    value = element
+                    for name in path:
+                        value = value[name]
+                    out.append(as_sequence(value, path[-1]))
+        except (KeyError, TypeError, IndexError) as error:
+            raise self._misfit(element, error) from None
+        return out
+
+    def loose_values(self, element: Any) -> list[Any]:
+        """The values of the meta features that have no length."""
+        try:
+            return [element[name] for name in self.loose]
+        except (KeyError, TypeError, IndexError) as error:
+            raise self._misfit(element, error) from None
+
+    def _misfit(self, element: Any, error: Exception) -> Exception:
+        wanted = ", ".join([*map(shown, self.paths), *map(repr, self.loose)])
+        if isinstance(element, Mapping):
+            return type(error)(
+                f"Packing needs the features {wanted}, but the element has {sorted(element)}."
+            )
+        return TypeError(
+            f"Packing needs elements that are dictionaries with the features {wanted}, got "
+            f"{type(element).__name__}."
+        )
+
+    def fillers(self, values: Sequence[Array]) -> list[Array]:
+        """Cells that hold nothing, of each feature; `values` are what is packed first.
+
+        They also say what may be packed with it: arrays of the same type and shape but for the first
+        dimension.
+        """
+        return [
+            np.full((length, *value.shape[1:]), padding, value.dtype)
+            if padding != 0
+            else np.zeros((length, *value.shape[1:]), value.dtype)
+            for length, padding, value in zip(self.lengths, self.paddings, values, strict=True)
+        ]
+
+    def fitted(self, values: list[Array], fillers: list[Array]) -> list[Array]:
+        """Arrays that can be packed with others, or an error that says why they cannot."""
+        for feature, filler in enumerate(fillers):
+            value = values[feature]
+            if value.dtype is filler.dtype and value.ndim == 1 and filler.ndim == 1:
+                continue
+            if value.shape[1:] != filler.shape[1:]:
+                raise ValueError(
+                    f"Cannot pack values of shape {value.shape} of the feature "
+                    f"{shown(self.paths[feature])} into cells of shape {filler.shape}: all "
+                    "dimensions but the first must agree."
+                )
+            if value.dtype != filler.dtype and filler.dtype.kind not in _TEXT:
+                values[feature] = value.astype(filler.dtype)
+        return values
+
+
+class Row:
+    """The sequences of one packed element; arrays are made of them when it is complete.
+
+    Attributes:
+      pieces: the sequences of each feature. Segment `i` is piece `i - 1` of every feature.
+      starts: the cells where they start.
+      listed: values of the meta features that have no length.
+    """
+
+    __slots__ = ("listed", "pieces", "starts")
+
+    def __init__(self, layout: Layout) -> None:
+        self.pieces: list[list[Array]] = [[] for _ in layout.lengths]
+        self.starts: list[list[int]] = [[] for _ in layout.lengths]
+        self.listed: list[list[Any]] = [[] for _ in layout.loose]
+
+    @property
+    def count(self) -> int:
+        """How many sequences there are."""
+        return len(self.pieces[0])
+
+    def add(self, starts: Sequence[int], values: Sequence[Array]) -> None:
+        """Adds a sequence of each feature."""
+        for feature, value in enumerate(values):
+            self.starts[feature].append(starts[feature])
+            self.pieces[feature].append(value)
+
+    def cells(self, feature: int, filler: Array) -> Array:
+        """The values of a feature, with the filler where there are none."""
+        parts = self.pieces[feature]
+        if not parts:
+            return filler.copy()
+        at = sum(map(len, parts))
+        if at < self.starts[feature][-1] + len(parts[-1]):
+            parts, at = self._with_gaps(feature, filler)
+        if at < len(filler):
+            parts = [*parts, filler[at:]]
+        return np.concatenate(parts)
+
+    def _with_gaps(self, feature: int, filler: Array) -> tuple[list[Array], int]:
+        parts = []
+        at = 0
+        for start, piece in zip(self.starts[feature], self.pieces[feature], strict=True):
+            if start > at:
+                parts.append(filler[: start - at])
+            parts.append(piece)
+            at = start + len(piece)
+        return parts, at
+
+    def marks(self, feature: int, layout: Layout) -> tuple[Array, Array]:
+        """Segment ids and positions of a feature."""
+        length = layout.lengths[feature]
+        ids, positions = np.empty(length, np.int32), np.empty(length, np.int32)
+        segment = at = 0
+        for start, piece in zip(self.starts[feature], self.pieces[feature], strict=True):
+            segment += 1  # noqa: SIM113 - one name less to unpack
+            if start > at:
+                ids[at:start] = positions[at:start] = 0
+            count = len(piece)
+            at = start + count
+            ids[start:at] = segment
+            positions[start:at] = layout.positions[:count]
+        if at < length:
+            ids[at:] = positions[at:] = 0
+        return ids, positions
+
+
+def flatten(struct: Any, argument: str) -> dict[Path, Any]:
+    """The leaves of nested dictionaries with text keys, by their paths."""
+    if not isinstance(struct, Mapping):
+        raise TypeError(
+            f"{argument} must be a dictionary from feature names, such as {{'tokens': 2048}}, got "
+            f"{struct!r} of type {type(struct).__name__}."
+        )
+    found: dict[Path, Any] = {}
+    for name, value in struct.items():
+        if isinstance(value, Mapping):
+            for path, leaf in flatten(value, argument).items():
+                found[(name, *path)] = leaf
+        else:
+            found[(name,)] = value
+    return found
+
+
+def _for_each(paths: list[Path], struct: Any, argument: str, default: Any) -> list[Any]:
+    if struct is None:
+        return [default] * len(paths)
+    given = flatten(struct, argument)
+    if set(given) != set(paths):
+        raise ValueError(
+            f"{argument} must have the features of length_struct, which are "
+            f"{', '.join(map(shown, paths))}; it has {', '.join(map(shown, given)) or 'none'}."
+        )
+    return [given[path] for path in paths]
+
+
+def shown(path: Path) -> str:
+    """A path as it is written in messages."""
+    return "/".join(map(str, path)).join("''")
+
+
+def as_sequence(value: Any, name: str) -> Array:
+    """A feature as an array of at least one dimension."""
+    array = np.asarray(value)
+    if array.dtype == object and not isinstance(value, np.ndarray):
+        raise TypeError(
+            f"Feature {name!r} must be an array, got {type(value).__name__}. Perhaps it should be "
+            "marked as a meta feature without a length?"
+        )
+    return array.reshape(1) if not array.ndim else array

@@ -1,0 +1,32 @@
+"""One door to the ways of packing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grain.dataset.base import IterDataset
+from grain.dataset.packing.concat_split import ConcatThenSplitIterDataset
+from grain.dataset.packing.fit import BestFitPackIterDataset, FirstFitPackIterDataset
+
+_STRATEGIES = {
+    "first_fit": FirstFitPackIterDataset,
+    "best_fit": BestFitPackIterDataset,
+    "concat_then_split": ConcatThenSplitIterDataset,
+}
+_BINS = 64
+
+
+def pack(
+    ds: IterDataset[Any], length_struct: Any, strategy: str, options: dict[str, Any]
+) -> IterDataset[dict[str, Any]]:
+    """Packs the elements of a dataset in one of the ways there are."""
+    try:
+        packer: Any = _STRATEGIES[strategy]
+    except (KeyError, TypeError):
+        raise ValueError(
+            f"strategy must be one of {', '.join(map(repr, _STRATEGIES))}, got {strategy!r}."
+        ) from None
+    if packer is not ConcatThenSplitIterDataset:
+        options = {"num_packing_bins": _BINS, **options}
+    packed: IterDataset[dict[str, Any]] = packer(ds, length_struct=length_struct, **options)
+    return packed

@@ -1,0 +1,29 @@
+"""What operations may be put on: a dataset of the right kind, or an error that says what was given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grain.dataset.base import IterDataset, MapDataset
+
+
+def checked_iter_parent(name: str, parent: Any) -> IterDataset[Any]:
+    """Returns the dataset that an iter operation reads; a map dataset is read in order."""
+    if isinstance(parent, MapDataset):
+        return parent.to_iter_dataset()
+    if isinstance(parent, IterDataset):
+        return parent
+    raise TypeError(
+        f"{name} needs a grain.IterDataset as `parent`, got {parent!r} of type "
+        f"{type(parent).__name__}; `grain.MapDataset.source(...).to_iter_dataset()` makes one."
+    )
+
+
+def checked_map_parent(name: str, parent: Any) -> MapDataset[Any]:
+    """Returns the dataset that a map operation reads by index."""
+    if isinstance(parent, MapDataset):
+        return parent
+    raise TypeError(
+        f"{name} needs a grain.MapDataset as `parent`, got {parent!r} of type "
+        f"{type(parent).__name__}; put it before `to_iter_dataset()`, or use its iter form."
+    )

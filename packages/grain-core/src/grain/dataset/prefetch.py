@@ -1,0 +1,67 @@
+"""Computing ahead in worker processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from grain.dataset.base import DatasetIterator, IterDataset
+from grain.dataset.context import current_context, process_prefetcher
+from grain.options import MultiprocessingOptions
+
+T = TypeVar("T")
+
+
+def mp_prefetch(
+    dataset: IterDataset[T],
+    options: MultiprocessingOptions | None,
+    worker_init_fn: Callable[[int, int], None] | None,
+    sequential_slice: bool,
+) -> IterDataset[T]:
+    """Makes a dataset whose elements worker processes compute ahead."""
+    if options is None:
+        options = MultiprocessingOptions(num_workers=None)
+    if not isinstance(options, MultiprocessingOptions):
+        raise TypeError(
+            f"options must be a grain.MultiprocessingOptions, got {options!r} of type "
+            f"{type(options).__name__}."
+        )
+    if worker_init_fn is not None and not callable(worker_init_fn):
+        raise TypeError(
+            "worker_init_fn must be a function of (worker index, worker count), got "
+            f"{worker_init_fn!r}."
+        )
+    del sequential_slice
+    if options.num_workers == 0:
+        return dataset
+    return ProcessPrefetchIterDataset(dataset, options, worker_init_fn)
+
+
+class ProcessPrefetchIterDataset(IterDataset[T]):
+    """The parent's elements, computed by worker processes."""
+
+    def __init__(
+        self,
+        parent: IterDataset[T],
+        options: MultiprocessingOptions,
+        worker_init_fn: Callable[[int, int], None] | None = None,
+    ):
+        super().__init__(parent)
+        self._options = options
+        self._worker_init_fn = worker_init_fn
+
+    def __iter__(self) -> DatasetIterator[T]:
+        context = current_context()
+        prefetcher = process_prefetcher()
+        if context.executor is not None or prefetcher is None:
+            iterator: DatasetIterator[T] = self._parent.__iter__()
+        else:
+            iterator = prefetcher(self._parent, context, self._options, self._worker_init_fn)
+        return iterator
+
+    def __str__(self) -> str:
+        return f"ProcessPrefetchIterDataset(options={self._options})"
+
+    def _length(self) -> int | None:
+        length: Any = self._parent._length()
+        return length if length is None else int(length)

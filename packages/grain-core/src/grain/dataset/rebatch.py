@@ -1,0 +1,193 @@
+"""Batches of one size made of batches of other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from grain import tree
+from grain.dataset.base import DatasetIterator, IterDataset
+from grain.dataset.batch import checked_batch_size
+from grain.dataset.feed import Feed
+from grain.dataset.iterator import RunIterator, state_field
+from grain.dataset.parents import checked_iter_parent
+from grain.dataset.runs import END, Run
+from grain.observe.notes import add_note
+
+T = TypeVar("T")
+
+# Rows of one of the parent's batches: its leaves, and which rows.
+_Rows = tuple[list[Any], int, int]
+
+
+class RebatchIterDataset(IterDataset[T]):
+    """Cuts and joins batches so that each has `batch_size` rows.
+
+    >>> import grain
+    >>> batches = grain.MapDataset.range(10).batch(5).to_iter_dataset()
+    >>> list(RebatchIterDataset(batches, batch_size=4))
+    [array([0, 1, 2, 3]), array([4, 5, 6, 7]), array([8, 9])]
+    """
+
+    def __init__(self, parent: IterDataset[Any], batch_size: int, drop_remainder: bool = False):
+        super().__init__(checked_iter_parent(type(self).__name__, parent))
+        self._batch_size = checked_batch_size(batch_size)
+        self._drop_remainder = drop_remainder
+
+    def __iter__(self) -> DatasetIterator[T]:
+        return RebatchDatasetIterator(self._parent.__iter__(), self)
+
+    def __str__(self) -> str:
+        return (
+            f"RebatchIterDataset(batch_size={self._batch_size}, "
+            f"drop_remainder={self._drop_remainder})"
+        )
+
+
+class RebatchDatasetIterator(RunIterator[T]):
+    """Collects rows of its parent's batches.
+
+    The state is the parent's before the batch that is being cut, and how many of its rows were
+    given.
+    """
+
+    def __init__(self, parent: DatasetIterator[Any], dataset: RebatchIterDataset[T]):
+        super().__init__(parent)
+        self._dataset = dataset
+        self._feed = Feed(parent)
+        self._begin(0)
+
+    def __str__(self) -> str:
+        return f"RebatchDatasetIterator(batch_size={self._dataset._batch_size})"
+
+    def _begin(self, taken: int) -> None:
+        self._feed.reset()
+        # The state after what was given last.
+        self._last: tuple[Callable[[], Any], int] = (self._feed.end(), taken)
+        self._skip = taken
+        self._pending: list[_Rows] = []
+        self._rows_pending = 0
+        # The batch that was taken last; it tells how batches are built.
+        self._element: Any = None
+
+    def _pull(self, limit: int) -> Run:
+        dataset = self._dataset
+        batches: list[Any] = []
+        states: list[tuple[Callable[[], Any], int]] = []
+        while len(batches) < max(1, limit):
+            wanted = (limit - len(batches)) if not self._rows_pending else 1
+            elements = self._feed.pull(wanted)
+            if not elements:
+                end = self._feed.end()
+                self._last = (end, self._last[1])
+                if self._rows_pending and not dataset._drop_remainder:
+                    taken = self._pending[-1][2]
+                    batches.append(self._join())
+                    states.append((end, taken))
+                self._pending, self._rows_pending = [], 0
+                break
+            for place, element in enumerate(elements):
+                try:
+                    self._add(place, element, batches, states)
+                except Exception as error:
+                    # The batch that failed is gone; rows of the ones before it stay.
+                    self._feed.keep(place + 1)
+                    add_note(error, f"raised in {dataset}, over {dataset._sources()}.")
+                    return self._fail_after(error, self._run_of(batches, states))
+        return self._run_of(batches, states)
+
+    def _run_of(self, batches: list[Any], states: list[tuple[Callable[[], Any], int]]) -> Run:
+        if not batches:
+            return END
+        self._last = states[-1]
+        return Run(batches, lambda place: _state(*states[place]))
+
+    def _add(
+        self,
+        place: int,
+        element: Any,
+        batches: list[Any],
+        states: list[tuple[Callable[[], Any], int]],
+    ) -> None:
+        """Takes the rows of a batch of the parent, and finishes as many batches as they fill."""
+        skip, self._skip = self._skip, 0
+        leaves = list(tree.leaves(element))
+        rows = _row_count(leaves)
+        if self._pending:
+            _check_fit(self._element, element, self._pending[-1][0], leaves)
+        self._element = element
+        size = self._dataset._batch_size
+        begin = min(skip, rows)
+        before: Callable[[], Any] | None = None
+        while begin < rows:
+            end = min(rows, begin + size - self._rows_pending)
+            self._pending.append((leaves, begin, end))
+            self._rows_pending += end - begin
+            begin = end
+            if self._rows_pending == size:
+                before = before or self._feed.before(place)
+                batches.append(self._join())
+                states.append((before, end))
+
+    def _join(self) -> Any:
+        """The pending rows as one batch."""
+        pending, self._pending, self._rows_pending = self._pending, [], 0
+        columns = [
+            [leaves[number][begin:end] for leaves, begin, end in pending]
+            for number in range(len(pending[0][0]))
+        ]
+        joined = iter(
+            [column[0] if len(column) == 1 else np.concatenate(column) for column in columns]
+        )
+        return tree.map_leaves(lambda _: next(joined), self._element)
+
+    def _live_state(self) -> Any:
+        return _state(*self._last)
+
+    def _restore(self, state: Any) -> None:
+        taken = int(state_field(state, "batch_idx", self))
+        self._parent.set_state(state_field(state, "parent", self))
+        self._begin(taken)
+
+
+def _row_count(leaves: list[Any]) -> int:
+    sizes = set()
+    for leaf in leaves:
+        if not getattr(leaf, "shape", ()):
+            raise TypeError(
+                "RebatchIterDataset needs batches, whose arrays have a first dimension; got "
+                f"{type(leaf).__name__}."
+            )
+        sizes.add(len(leaf))
+    if len(sizes) > 1:
+        raise ValueError(
+            f"RebatchIterDataset needs batches whose arrays have equally many rows; got "
+            f"{sorted(sizes)}."
+        )
+    return sizes.pop() if sizes else 0
+
+
+def _any(leaf: Any) -> str:
+    del leaf
+    return "*"
+
+
+def _check_fit(first: Any, second: Any, old: list[Any], new: list[Any]) -> None:
+    """Checks that rows of two batches can be joined."""
+    if tree.map_leaves(_any, first) != tree.map_leaves(_any, second):
+        raise ValueError(
+            "RebatchIterDataset cannot join batches of different structure: "
+            f"{tree.map_leaves(_any, first)} and {tree.map_leaves(_any, second)}."
+        )
+    for one, other in zip(old, new, strict=True):
+        if one.shape[1:] != other.shape[1:]:
+            raise ValueError(
+                "RebatchIterDataset cannot join arrays of the shapes "
+                f"{one.shape} and {other.shape}: all dimensions but the first must agree."
+            )
+
+
+def _state(before: Callable[[], Any], taken: int) -> dict[str, Any]:
+    return {"parent": before(), "batch_idx": taken}

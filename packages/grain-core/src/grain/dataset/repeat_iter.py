@@ -1,0 +1,86 @@
+"""Repetition of a dataset that is read in order."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from grain.dataset.base import DatasetIterator, IterDataset
+from grain.dataset.iterator import RunIterator, state_field
+from grain.dataset.parents import checked_iter_parent
+from grain.dataset.runs import END, Run
+from grain.options import checked_int
+
+T = TypeVar("T")
+
+
+class RepeatIterDataset(IterDataset[T]):
+    """Goes through a dataset several times, or without end; every epoch is like the first.
+
+    To shuffle and transform anew in every epoch, repeat the `MapDataset` instead.
+
+    >>> import grain
+    >>> list(RepeatIterDataset(grain.MapDataset.range(2).to_iter_dataset(), 2))
+    [0, 1, 0, 1]
+    """
+
+    def __init__(self, parent: IterDataset[T], num_epochs: int | None = None):
+        super().__init__(checked_iter_parent(type(self).__name__, parent))
+        if num_epochs is not None:
+            num_epochs = checked_int("num_epochs", num_epochs, least=-(2**63))
+            if num_epochs <= 0:
+                raise ValueError(f"num_epochs must be positive, but got {num_epochs}.")
+        self._num_epochs = num_epochs
+
+    def __iter__(self) -> DatasetIterator[T]:
+        return RepeatDatasetIterator(self._parent.__iter__(), self._num_epochs)
+
+    def __str__(self) -> str:
+        return f"RepeatIterDataset(num_epochs={self._num_epochs})"
+
+    def _length(self) -> int | None:
+        length = self._parent._length()
+        if length is None or self._num_epochs is None:
+            return 0 if length == 0 else None
+        return int(length * self._num_epochs)
+
+
+class RepeatDatasetIterator(RunIterator[T]):
+    """Sets its parent back to the start at the end of each epoch."""
+
+    def __init__(self, parent: DatasetIterator[T], num_epochs: int | None):
+        super().__init__(parent)
+        self._num_epochs = num_epochs
+        self._start = parent.get_state()
+        self._epoch = 0
+
+    def __str__(self) -> str:
+        return f"RepeatDatasetIterator(num_epochs={self._num_epochs})"
+
+    def _pull(self, limit: int) -> Run:
+        fresh = False
+        while self._num_epochs is None or self._epoch < self._num_epochs:
+            run = self._parent._next_run(limit)
+            if run.elements:
+                return self._in_this_epoch(run)
+            if fresh and self._num_epochs is None:
+                return END  # There is nothing to repeat.
+            self._epoch += 1
+            if self._epoch == self._num_epochs:
+                break
+            self._parent.set_state(self._start)
+            fresh = True
+        return END
+
+    def _in_this_epoch(self, run: Run) -> Run:
+        epoch, state_after = self._epoch, run.state_after
+        return Run(
+            run.elements, lambda place: {"parent": state_after(place), "epoch": epoch}, run.live
+        )
+
+    def _live_state(self) -> Any:
+        return {"parent": self._parent.get_state(), "epoch": self._epoch}
+
+    def _restore(self, state: Any) -> None:
+        epoch = int(state_field(state, "epoch", self))
+        self._parent.set_state(state_field(state, "parent", self))
+        self._epoch = epoch

@@ -1,0 +1,63 @@
+"""A check that a dataset goes on from every one of its states as it did the first time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from grain import tree
+
+
+def assert_equal_output_after_checkpoint(ds: Any) -> None:
+    """Raises an AssertionError if a dataset does not go on from a state as it did the first time.
+
+    Every state is restored into a new iterator and, twice, into one that has been used. The dataset
+    must be finite and not long: elements are kept, and read once more for every state.
+
+    >>> import grain
+    >>> ds = grain.MapDataset.range(4).to_iter_dataset().batch(2)
+    >>> assert_equal_output_after_checkpoint(ds)
+    """
+    iterator: Any = ds.__iter__() if hasattr(ds, "__iter__") else None
+    if not hasattr(iterator, "get_state"):
+        raise TypeError(
+            "assert_equal_output_after_checkpoint needs a grain dataset or loader, whose iterators "
+            f"have states; got {ds!r} of type {type(ds).__name__}."
+        )
+    expected: list[Any] = []
+    states = [iterator.get_state()]
+    for element in iterator:
+        expected.append(element)
+        states.append(iterator.get_state())
+    assert expected, "Dataset did not produce any elements."
+    for step, state in enumerate(states):
+        fresh = ds.__iter__()
+        for used in (fresh, iterator, iterator):
+            used.set_state(state)
+            _compare(expected[step:], list(used), step, state)
+        fresh.close()
+
+
+def _compare(expected: list[Any], actual: list[Any], step: int, state: Any) -> None:
+    message = f"Restored values mismatch at step {step} for state {state}."
+    assert len(expected) == len(actual), (
+        f"{message}\nExpected {len(expected)} elements: {expected}\nActual {len(actual)}: {actual}"
+    )
+    for place, (one, other) in enumerate(zip(expected, actual, strict=True)):
+        same_structure = tree.map_leaves(_nothing, one) == tree.map_leaves(_nothing, other)
+        same = same_structure and all(
+            _equal(*pair) for pair in zip(tree.leaves(one), tree.leaves(other), strict=True)
+        )
+        assert same, f"{message}\nElement {place} after it was {one}, and now is {other}."
+
+
+def _nothing(leaf: Any) -> None:
+    del leaf
+
+
+def _equal(one: Any, other: Any) -> bool:
+    one, other = np.asarray(one), np.asarray(other)
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    return bool(np.array_equal(one, other, equal_nan=one.dtype.kind in "fc"))

@@ -1,0 +1,152 @@
+"""Several map datasets as one by index: selections and concatenations."""
+
+from __future__ import annotations
+
+import abc
+import operator
+import sys
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from grain import transforms
+from grain.dataset.base import IndexedMapDataset, MapDataset
+from grain.dataset.gather import gather, gather_columns
+from grain.dataset.runs import Partial
+from grain.index.permutation import IndexArray
+from grain.index.slicing import Concatenation
+from grain.observe.notes import as_failure, note_element
+
+T = TypeVar("T")
+
+
+def checked_parents(datasets: Any, kind: type | tuple[type, ...], operation: str) -> list[Any]:
+    """The datasets that an operation is given, or an error that shows what was given instead."""
+    if isinstance(datasets, (str, bytes)) or not isinstance(datasets, Sequence):
+        raise TypeError(
+            f"`{operation}` needs a sequence of datasets, got {type(datasets).__name__}."
+        )
+    for number, dataset in enumerate(datasets):
+        if not isinstance(dataset, kind):
+            kinds = kind if isinstance(kind, tuple) else (kind,)
+            raise TypeError(
+                f"`{operation}` needs datasets of type {' or '.join(k.__name__ for k in kinds)}, but "
+                f"item {number} is {dataset!r} of type {type(dataset).__name__}."
+            )
+    return list(datasets)
+
+
+class ManyParentsMapDataset(IndexedMapDataset[T]):
+    """A dataset whose elements are elements of several parents."""
+
+    @abc.abstractmethod
+    def _select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
+        """Which parent each element comes from, and where it lies there."""
+
+    def _read(self, indices: IndexArray) -> list[Any]:
+        return gather(self._parents, *self._select(indices)) if indices.size else []
+
+    def _columns(self, indices: IndexArray) -> Any:
+        if not indices.size or not all(parent._dense for parent in self._parents):
+            return None
+        return gather_columns(self._parents, *self._select(indices))
+
+    @property
+    def _dense(self) -> bool:
+        return all(parent._dense for parent in self._parents)
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}[{len(self._parents)} parents]"
+
+
+class SelectedMapDataset(ManyParentsMapDataset[T]):
+    """Elements that a selection map picks from several datasets."""
+
+    def __init__(
+        self,
+        datasets: Sequence[MapDataset[T]],
+        selection_map: transforms.DatasetSelectionMap,
+    ):
+        super().__init__(checked_parents(datasets, MapDataset, "select_from_datasets"))
+        for name in ("__len__", "__getitem__"):
+            if not hasattr(type(selection_map), name):
+                raise TypeError(
+                    "`select_from_datasets` needs a grain.transforms.DatasetSelectionMap, got "
+                    f"{selection_map!r} of type {type(selection_map).__name__}."
+                )
+        self._selection = selection_map
+
+    def __len__(self) -> int:
+        return len(self._selection)
+
+    def _read(self, indices: IndexArray) -> list[Any]:
+        if not indices.size:
+            return []
+        failure: Exception | None = None
+        try:
+            chosen, places = self._select(indices)
+        except Exception:
+            chosen, places, failure = self._select_until_error(indices)
+        elements = gather(self._parents, chosen, places)
+        if failure is None or isinstance(elements, Partial):
+            return elements
+        return Partial(elements, failure)
+
+    def _columns(self, indices: IndexArray) -> Any:
+        try:
+            return super()._columns(indices)
+        except Exception:
+            return None  # Reading finds the element that failed, and keeps those before it.
+
+    def _select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
+        both = np.array([self._choose(index) for index in indices.tolist()], dtype=np.int64)
+        return both[:, 0].copy(), both[:, 1].copy()
+
+    def _select_until_error(
+        self, indices: IndexArray
+    ) -> tuple[IndexArray, IndexArray, Exception | None]:
+        pairs: list[tuple[int, int]] = []
+        failure: Exception | None = None
+        for index in indices.tolist():
+            try:
+                pairs.append(self._choose(index))
+            except Exception as error:
+                failure = as_failure(error)
+                note_element(failure, self, index, self._sources())
+                break
+        both = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        return both[:, 0].copy(), both[:, 1].copy(), failure
+
+    def _choose(self, index: int) -> tuple[int, int]:
+        choice = self._selection[index]
+        try:
+            dataset, place = map(operator.index, choice)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"{type(self._selection).__name__}[{index}] must be the integers (dataset, element "
+                f"of that dataset), got {choice!r}."
+            ) from None
+        if not 0 <= dataset < len(self._parents):
+            raise IndexError(
+                f"{type(self._selection).__name__}[{index}] chose dataset {dataset}, outside of "
+                f"0..{len(self._parents) - 1}."
+            )
+        return dataset, place
+
+
+class ConcatenateMapDataset(ManyParentsMapDataset[T]):
+    """Datasets one after the other; each epoch goes through all of them."""
+
+    def __init__(self, datasets: Sequence[MapDataset[T]]):
+        super().__init__(checked_parents(datasets, MapDataset, "concatenate"))
+        for dataset in datasets:
+            if len(dataset) >= sys.maxsize:
+                raise ValueError(f"Cannot concatenate infinite datasets. {dataset} is infinite.")
+        self._joined = Concatenation([len(dataset) for dataset in datasets])
+
+    def __len__(self) -> int:
+        return self._joined.length
+
+    def _select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
+        return self._joined.select(indices)

@@ -1,0 +1,245 @@
+"""Batches for one of several shards, with a policy for what does not fill a batch of all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Any, TypeVar
+
+import numpy as np
+
+from grain import transforms, tree
+from grain.dataset.base import IndexedMapDataset, MapDataset
+from grain.dataset.batch import BatchFn, checked_batch_fn, checked_batch_size
+from grain.dataset.parents import checked_map_parent
+from grain.dataset.runs import Partial
+from grain.index.permutation import IndexArray
+from grain.index.sharding import global_steps
+from grain.observe.notes import as_failure, note_element
+from grain.options import checked_int, checked_type
+from grain.sharding import ShardOptions, checked_shard_options
+
+T = TypeVar("T")
+
+
+class Remainder(enum.Enum):
+    """What becomes of elements at the end of an epoch that do not fill a batch of every shard."""
+
+    DROP = "drop"
+    """They are left out."""
+    KEEP = "keep"
+    """They make a last batch of each shard that is short, and perhaps empty."""
+    PAD = "pad"
+    """They are filled up with zeros; a mask in every batch says which rows count."""
+    WRAP = "wrap"
+    """They are filled up with elements from the beginning of the epoch."""
+
+    @property
+    def keeps_rest(self) -> bool:
+        """Whether elements that do not fill a batch of every shard are given at all."""
+        return self is not Remainder.DROP
+
+
+def checked_remainder(remainder: Any) -> Remainder:
+    """Returns a policy given by itself or its value, or raises an error that lists them."""
+    try:
+        return Remainder(remainder)
+    except ValueError:
+        known = ", ".join(repr(policy.value) for policy in Remainder)
+        raise ValueError(f"remainder must be one of {known}, got {remainder!r}.") from None
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """What one shard gets of a batch of all shards.
+
+    Attributes:
+      elements: at least one; those behind the first `real` ones only show what elements look like.
+      real: how many of them count.
+    """
+
+    elements: list[Any]
+    real: int
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchShare(transforms.Map):
+    """Makes the batch of one shard of its share.
+
+    Attributes:
+      batch_size: how many rows a batch of one shard has.
+      remainder: what a short share becomes.
+      mask_name: the feature that holds the mask, with `Remainder.PAD`.
+      batch_fn: makes a batch of a list of elements; stacks them if None.
+    """
+
+    batch_size: int
+    remainder: Remainder
+    mask_name: str
+    batch_fn: BatchFn | None
+
+    def map(self, element: Share) -> Any:
+        """The batch, with as many rows as the policy wants."""
+        share, size = element, self.batch_size
+        stack = self.batch_fn or tree.stack
+        if self.remainder is Remainder.PAD:
+            filled = (share.elements * size if share.real < size else share.elements)[:size]
+            return self.masked(stack(filled), share.real)
+        batch = stack(share.elements[: max(1, share.real)])
+        # An empty batch still looks like the others: it is a batch of which no row is left.
+        return batch if share.real else tree.map_leaves(lambda rows: rows[:0], batch)
+
+    def masked(self, batch: Any, real: int) -> Any:
+        """A batch with its mask, and zeros behind the first `real` rows."""
+        if not isinstance(batch, dict):
+            raise TypeError(
+                "Padding needs elements that are dictionaries, to put the mask into; got "
+                f"{type(batch).__name__}. Use `map` to make them so."
+            )
+        if self.mask_name in batch:
+            raise ValueError(
+                f"The elements have a feature {self.mask_name!r} already; choose another mask_name."
+            )
+        if real < self.batch_size:
+
+            def blank(rows: Any) -> Any:
+                return np.concatenate([rows[:real], np.zeros_like(rows[real:])])
+
+            batch = tree.map_leaves(blank, batch)
+        return {**batch, self.mask_name: np.arange(self.batch_size) < real}
+
+
+class ShardBatchesMapDataset(IndexedMapDataset[T]):
+    """The batches of one shard. All shards have equally many, whatever the length.
+
+    Element `i` of a batch of all shards goes to shard `i % shard_count`.
+
+    Args:
+      parent: the whole dataset, the same for all shards.
+      shard_options: which shard this is.
+      batch_size: how many rows a batch of one shard has.
+      remainder: what becomes of elements that do not fill a batch of every shard; a `Remainder` or
+        its value.
+      mask_name: the feature that holds the mask, True for rows that count, with `Remainder.PAD`.
+        Elements must be dictionaries then.
+      batch_fn: makes a batch of a list of elements; stacks them if not given.
+      start: how many elements of an epoch are left out at its beginning, over all shards.
+
+    >>> import grain
+    >>> shards = [
+    ...     ShardBatchesMapDataset(
+    ...         grain.MapDataset.range(5), grain.sharding.ShardOptions(i, 2), 2, remainder="wrap"
+    ...     )
+    ...     for i in range(2)
+    ... ]
+    >>> [[batch.tolist() for batch in shard] for shard in shards]
+    [[[0, 2], [4, 1]], [[1, 3], [0, 2]]]
+    """
+
+    def __init__(
+        self,
+        parent: MapDataset[Any],
+        shard_options: ShardOptions,
+        batch_size: int,
+        *,
+        remainder: Remainder | str = Remainder.DROP,
+        mask_name: str = "mask",
+        batch_fn: BatchFn | None = None,
+        start: int = 0,
+    ):
+        super().__init__(checked_map_parent("ShardBatchesMapDataset", parent))
+        self._shard = checked_shard_options(shard_options)
+        checked_type("mask_name", mask_name, str, "a text")
+        if parent._sparse:
+            raise ValueError(
+                "Batches of shards can not follow `MapDataset.filter`: which elements it leaves is "
+                "not known, and shards would not have equally many batches. "
+                "`grain.experimental.ElasticIterator` divides what a filter leaves."
+            )
+        self._remainder = checked_remainder(remainder)
+        self._batch_size = checked_batch_size(batch_size)
+        self._batch_fn = checked_batch_fn(batch_fn)
+        self._make = BatchShare(self._batch_size, self._remainder, mask_name, self._batch_fn)
+        self._start = checked_int("start", start, least=0)
+        self._parent_length = len(parent)
+        self._global_size = self._batch_size * self._shard.shard_count
+        left = max(0, self._parent_length - self._start)
+        self._full = left // self._global_size
+        self._length = global_steps(left, self._global_size, self._remainder.keeps_rest)
+        # Of the batches that every shard can fill, this shard's.
+        stop = self._start + self._full * self._global_size
+        first = min(self._start + self._shard.shard_index, stop)
+        own = parent.slice(slice(first, stop, self._shard.shard_count))
+        self._batches = own.batch(self._batch_size, drop_remainder=True, batch_fn=batch_fn)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __str__(self) -> str:
+        return (
+            f"ShardBatchesMapDataset(batch_size={self._batch_size}, "
+            f"remainder={self._remainder.value!r})"
+        )
+
+    def _read(self, indices: IndexArray) -> list[Any]:
+        if not indices.size:
+            return []
+        epochs, steps = np.divmod(indices, self._length)
+        full = epochs * self._full + steps
+        batches: list[Any] = []
+        begin = 0
+        for place in [*np.flatnonzero(steps == self._full).tolist(), indices.size]:
+            if begin < place:
+                read = self._read_full(indices[begin:place], full[begin:place])
+                batches += read
+                if isinstance(read, Partial):
+                    return Partial(batches, read.error)
+            if place < indices.size:
+                try:
+                    batches.append(self._last(int(epochs[place])))
+                except Exception as raised:
+                    return self._failed(batches, raised, int(indices[place]))
+            begin = place + 1
+        return batches
+
+    def _read_full(self, indices: IndexArray, full: IndexArray) -> list[Any]:
+        """Batches that every shard can fill."""
+        batches = self._batches._read(full)
+        if self._remainder is not Remainder.PAD:
+            return batches
+        masked: list[Any] = []
+        for index, batch in zip(indices.tolist(), batches, strict=False):
+            try:
+                masked.append(self._make.masked(batch, self._batch_size))
+            except Exception as raised:
+                return self._failed(masked, raised, index)
+        return Partial(masked, batches.error) if isinstance(batches, Partial) else masked
+
+    def _last(self, epoch: int) -> Any:
+        """What this shard gets of the elements that do not fill a batch of every shard."""
+        first = self._start + self._full * self._global_size
+        places = np.arange(
+            first + self._shard.shard_index,
+            first + self._global_size,
+            self._shard.shard_count,
+            dtype=np.int64,
+        )
+        if self._remainder is Remainder.WRAP:
+            places, real = places % self._parent_length, places.size
+        else:
+            places = places[places < self._parent_length]
+            real = places.size
+        shown = places if real else np.array([first], np.int64)
+        elements = self._parent._read(shown + epoch * self._parent_length)
+        if isinstance(elements, Partial):
+            raise elements.error
+        return self._make.map(Share(elements, real))
+
+    def _failed(self, batches: list[Any], raised: Exception, index: int) -> Partial:
+        error = as_failure(raised)
+        note_element(error, self, index, self._sources())
+        return Partial(batches, error)
+
+    @property
+    def _dense(self) -> bool:
+        return self._batch_fn is None

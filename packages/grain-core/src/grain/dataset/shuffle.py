@@ -1,0 +1,64 @@
+"""Global shuffle: a permutation of the whole dataset, a new one in every epoch."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+
+from grain.dataset.base import MapDataset
+from grain.dataset.index_only import IndexOnlyMapDataset
+from grain.index.permutation import IndexArray, shuffle_epochs
+from grain.options import checked_int
+
+T = TypeVar("T")
+
+# Short stretches are permuted this many at a time and kept: the work is per call, not per index.
+_STRETCH = 2048
+
+
+class ShuffleMapDataset(IndexOnlyMapDataset[T]):
+    """The parent's elements in shuffled order."""
+
+    def __init__(self, parent: MapDataset[T], seed: int | None = None):
+        super().__init__(parent)
+        if seed is None:
+            seed = self._default_seed
+            if seed is None:
+                raise ValueError(
+                    "`shuffle` requires a seed. Please provide it with `ds.seed(seed)` before it, or "
+                    "pass it directly with `ds.shuffle(seed=seed)`."
+                )
+        seed = checked_int("seed", seed, least=-(2**63))
+        if not 0 <= seed < 2**32:
+            raise ValueError(f"Seed must be an integer between 0 and 2**32-1 (got seed={seed}).")
+        self._seed = seed
+        self._length = len(parent)
+        # (first index, permuted places) of the last stretch; replaced as a whole, so threads may race.
+        self._stretch: tuple[int, IndexArray] = (0, np.empty(0, np.int64))
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_stretch": (0, np.empty(0, np.int64))}
+
+    def _places(self, indices: IndexArray) -> IndexArray:
+        count = indices.size
+        first = int(indices[0])
+        if count >= _STRETCH or int(indices[-1]) - first != count - 1:
+            return shuffle_epochs(indices, self._length, self._seed)
+        begin, places = self._stretch
+        if not begin <= first <= first + count <= begin + places.size:
+            # To the end of the epoch at most: beginning another one has a cost of its own.
+            epoch_end = (first // self._length + 1) * self._length
+            end = min(first + _STRETCH, epoch_end)
+            if count == 1 or first + count > end:
+                return shuffle_epochs(indices, self._length, self._seed)
+            begin = first
+            stretch = np.arange(first, end, dtype=np.int64)
+            places = shuffle_epochs(stretch, self._length, self._seed)
+            self._stretch = (begin, places)
+        if count > 2 and not (indices[1:] > indices[:-1]).all():
+            return shuffle_epochs(indices, self._length, self._seed)
+        return places[first - begin : first - begin + count]

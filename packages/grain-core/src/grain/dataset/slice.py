@@ -1,0 +1,77 @@
+"""Parts of a dataset: slices, and explicit selections of elements."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from grain.dataset.base import MapDataset, as_index
+from grain.dataset.index_only import IndexOnlyMapDataset
+from grain.index.permutation import IndexArray
+from grain.index.slicing import pick_indices, slice_indices, slice_length
+
+T = TypeVar("T")
+
+
+def slice_map_dataset(
+    parent: MapDataset[T], selection: builtins.slice | Sequence[int]
+) -> MapDataset[T]:
+    """Makes the dataset that a slice or a sequence of indices selects."""
+    if isinstance(selection, builtins.slice):
+        return SliceMapDataset(parent, selection)
+    if isinstance(selection, (str, bytes)) or not hasattr(selection, "__iter__"):
+        raise ValueError(
+            f"sl is not a slice: {type(selection)}. Pass a slice or a sequence of integers."
+        )
+    return PickMapDataset(parent, selection)
+
+
+class SliceMapDataset(IndexOnlyMapDataset[T]):
+    """Every `step`-th element from `start` to `stop`; later epochs come from the parent's."""
+
+    def __init__(self, parent: MapDataset[T], sl: builtins.slice):
+        super().__init__(parent)
+        self._parent_length = len(parent)
+        self._start, self._stop, self._step = sl.indices(self._parent_length)
+        self._length = slice_length(self._start, self._stop, self._step)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __str__(self) -> str:
+        return f"SliceMapDataset[{self._start}:{self._stop}:{self._step}]"
+
+    def _places(self, indices: IndexArray) -> IndexArray:
+        return slice_indices(indices, self._start, self._step, self._length, self._parent_length)
+
+
+class PickMapDataset(IndexOnlyMapDataset[T]):
+    """The elements at given indices, in the order given, repeats included."""
+
+    def __init__(self, parent: MapDataset[T], picked: Sequence[int]):
+        super().__init__(parent)
+        self._parent_length = length = len(parent)
+        numbers = []
+        for index in picked:
+            if isinstance(index, bool):
+                raise TypeError(
+                    "`slice` takes a slice or the indices of elements, got a mask of booleans; "
+                    "`numpy.flatnonzero(mask)` gives the indices."
+                )
+            numbers.append(as_index(index, parent))
+        for number in numbers:
+            if not -length <= number < length:
+                raise IndexError(f"Index {number} is out of range for {parent} of length {length}.")
+        self._picked = np.array([number % length for number in numbers], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return int(self._picked.size)
+
+    def __str__(self) -> str:
+        return f"PickMapDataset[{self._picked.size} of {self._parent_length}]"
+
+    def _places(self, indices: IndexArray) -> IndexArray:
+        return pick_indices(indices, self._picked, self._parent_length)

@@ -1,0 +1,146 @@
+"""Where elements come from: any source with `__len__` and `__getitem__`, and ranges of integers."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+
+from grain import tree
+from grain.dataset.base import IndexedMapDataset
+from grain.dataset.runs import Partial
+from grain.execution.allocation import allocate
+from grain.index.permutation import IndexArray
+from grain.observe.notes import note_element
+
+T = TypeVar("T")
+
+# Kinds of array whose rows, stacked, are what indexing with many indices gives.
+_STACKABLE = "?biufcmM"
+
+
+class SourceMapDataset(IndexedMapDataset[T]):
+    """The records of a source."""
+
+    def __init__(self, source: Any):
+        super().__init__()
+        for name in ("__len__", "__getitem__"):
+            if not hasattr(type(source), name):
+                raise TypeError(
+                    "MapDataset.source needs an object with `__len__` and `__getitem__`, such as a "
+                    f"list, an array or a data source; got {type(source).__name__}, which has no "
+                    f"`{name}`."
+                )
+        self._source = source
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __str__(self) -> str:
+        return f"SourceMapDataset(source={type(self._source).__name__})"
+
+    def _wrapped(self, indices: IndexArray) -> IndexArray:
+        """Indices inside the source: it knows no epochs."""
+        length = len(self._source)
+        if indices.size and int(indices.min()) >= 0 and int(indices.max()) < length:
+            return indices
+        return indices % length
+
+    def _read(self, indices: IndexArray) -> list[Any]:
+        if not indices.size:
+            return []
+        wrapped = self._wrapped(indices).tolist()
+        source = self._source
+        if type(source) is list or type(source) is tuple:
+            return [source[index] for index in wrapped]
+        batched = getattr(source, "__getitems__", None)
+        if batched is not None:
+            try:
+                records = list(batched(wrapped))
+            except Exception:
+                # Read one by one below, to find the record that failed and keep those before it.
+                records = []
+            if len(records) == len(wrapped):
+                return records
+        elements: list[Any] = []
+        try:
+            elements.extend(map(source.__getitem__, wrapped))
+        except Exception as error:
+            note_element(error, self, int(indices[len(elements)]))
+            return Partial(elements, error)
+        if len(elements) < len(wrapped):
+            stopped = RuntimeError(f"{type(source).__name__}.__getitem__ raised StopIteration.")
+            note_element(stopped, self, int(indices[len(elements)]))
+            return Partial(elements, stopped)
+        return elements
+
+    def _columns(self, indices: IndexArray) -> Any:
+        source = self._source
+        if type(source) is np.ndarray:
+            if source.dtype.kind not in _STACKABLE or not source.dtype.isnative:
+                return None
+            rows = allocate((indices.size, *source.shape[1:]), source.dtype)
+            # No index is outside; told to clip, numpy writes to `rows` at once, with no check and no buffer.
+            return np.take(source, self._wrapped(indices), axis=0, out=rows, mode="clip")
+        read = getattr(source, "__getcolumns__", None)
+        if read is None or not indices.size:
+            return None
+        try:
+            columns = read(self._wrapped(indices))
+        except Exception:
+            return (
+                None  # Reading one by one finds the record that failed, and keeps those before it.
+            )
+        return None if columns is None else _checked_columns(columns, indices.size)
+
+    @property
+    def _dense(self) -> bool:
+        return type(self._source) is np.ndarray
+
+
+def _checked_columns(columns: Any, count: int) -> Any:
+    """Columns that the user may write to, or None where they are not `count` records each."""
+    for column in tree.leaves(columns):
+        if not isinstance(column, np.ndarray) or not column.shape or len(column) != count:
+            return None
+    if all(column.flags.writeable for column in tree.leaves(columns)):
+        return columns
+    return tree.map_leaves(np.copy, columns)  # A view of memory that is not the user's.
+
+
+class RangeMapDataset(IndexedMapDataset[int]):
+    """Consecutive integers, like Python's `range`."""
+
+    def __init__(self, start: int, stop: int | None = None, step: int = 1):
+        super().__init__()
+        self.start = 0 if stop is None else start
+        self.stop = start if stop is None else stop
+        self.step = step
+        self._range = range(self.start, self.stop, self.step)
+        self._length = len(self._range)
+        # The arithmetic of arrays ends at 64 bits; Python's does not.
+        self._small = max(abs(self.start), abs(self.stop), abs(self.step)) < 2**62
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __str__(self) -> str:
+        return f"RangeMapDataset(start={self.start}, stop={self.stop}, step={self.step})"
+
+    def _read(self, indices: IndexArray) -> list[Any]:
+        if not indices.size:
+            return []
+        if not self._small:
+            return [self._range[index % self._length] for index in indices.tolist()]
+        numbers: list[Any] = self._values(indices).tolist()
+        return numbers
+
+    def _columns(self, indices: IndexArray) -> Any:
+        return self._values(indices) if self._small and indices.size else None
+
+    def _values(self, indices: IndexArray) -> IndexArray:
+        return self.start + (indices % self._length) * self.step
+
+    @property
+    def _dense(self) -> bool:
+        return True

@@ -1,0 +1,213 @@
+"""Records of TFRecord files, read without TensorFlow."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import struct
+import weakref
+import zlib
+from typing import IO, Any, cast
+
+from grain.dataset.base import DatasetIterator, IterDataset
+from grain.dataset.iterator import RunIterator, state_field
+from grain.dataset.runs import END, Run
+from grain.dataset.tfrecord.crc32c import masked_crc32c
+
+# A record is: its length and that one's checksum, its bytes and their checksum.
+_HEADER = struct.Struct("<QI")
+_LENGTH = struct.Struct("<Q")
+_CHECKSUM = struct.Struct("<I")
+_CHUNK = 1 << 20
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class TFRecordIterDataset(IterDataset[bytes]):
+    """The records of a TFRecord file, as bytes, in order.
+
+    Checksums are checked. Files that were compressed as a whole, with gzip or zlib, are recognised by
+    what they begin with.
+
+    Args:
+      path: the file. For several files, give one dataset of each to `InterleaveIterDataset`.
+    """
+
+    def __init__(self, path: str):
+        super().__init__()
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(
+                f"path must be the path of one TFRecord file, got {path!r} of type "
+                f"{type(path).__name__}. For several files, give one dataset of each to "
+                "grain.experimental.InterleaveIterDataset."
+            )
+        self._path = os.fspath(path)
+        if not self._path:
+            raise ValueError("path must be the path of a TFRecord file, got an empty one.")
+
+    def __iter__(self) -> DatasetIterator[bytes]:
+        return TFRecordDatasetIterator(self._path)
+
+    def __str__(self) -> str:
+        return f"TFRecordIterDataset(path={self._path!r})"
+
+
+class TFRecordDatasetIterator(RunIterator[bytes]):
+    """Reads records; the state is where the next one starts in the uncompressed file."""
+
+    def __init__(self, path: str):
+        super().__init__()
+        self._path = path
+        self._file = _open(path)
+        # One that is dropped closes its file as well.
+        weakref.finalize(self, self._file.close)
+        self._offset = 0
+        # What was read of the file from `_offset` on.
+        self._ahead = b""
+
+    def __str__(self) -> str:
+        return f"TFRecordDatasetIterator(path={self._path!r})"
+
+    def _pull(self, limit: int) -> Run:
+        records: list[bytes] = []
+        ends: list[int] = []
+        taken = 0
+        error: Exception | None = None
+        while len(records) < max(1, limit) and taken < _CHUNK:
+            try:
+                record = self._record(taken)
+            except ValueError as found:
+                error = found
+                break
+            if record is None:
+                break
+            records.append(record)
+            taken += _HEADER.size + len(record) + _CHECKSUM.size
+            ends.append(self._offset + taken)
+        self._offset += taken
+        self._ahead = self._ahead[taken:]
+        run = Run(records, lambda place: {"reader_offset": ends[place]}) if records else END
+        return run if error is None else self._fail_after(error, run)
+
+    def _record(self, start: int) -> bytes | None:
+        """The record that starts `start` bytes into what was read; None at the end of the file."""
+        header = self._bytes(start, _HEADER.size)
+        if not header:
+            return None
+        length, checksum = _HEADER.unpack(self._checked(header, _HEADER.size, start, "header"))
+        if masked_crc32c(header[: _LENGTH.size]) != checksum:
+            raise self._invalid("the checksum of its length is wrong", start)
+        size = length + _CHECKSUM.size
+        body = self._checked(
+            self._bytes(start + _HEADER.size, size), size, start, f"record of {length} bytes"
+        )
+        record = body[:length]
+        if masked_crc32c(record) != _CHECKSUM.unpack_from(body, length)[0]:
+            raise self._invalid("the checksum of its data is wrong", start)
+        return record
+
+    def _bytes(self, start: int, count: int) -> bytes:
+        """Bytes from what was read; reads on where they go further."""
+        end = start + count
+        while len(self._ahead) < end:
+            more = self._file.read(max(_CHUNK, end - len(self._ahead)))
+            if not more:
+                break
+            self._ahead += more
+        return self._ahead[start:end]
+
+    def _checked(self, found: bytes, count: int, start: int, what: str) -> bytes:
+        if len(found) < count:
+            raise self._invalid(
+                f"its {what} is cut off: fewer than {count} bytes are left, there are {len(found)}",
+                start,
+            )
+        return found
+
+    def _invalid(self, reason: str, start: int) -> ValueError:
+        return ValueError(
+            f"Not a valid TFRecord at byte {self._offset + start} of {self._path}: {reason}. The "
+            "file is damaged, cut short, or no TFRecord file."
+        )
+
+    def _live_state(self) -> Any:
+        return {"reader_offset": self._offset}
+
+    def _restore(self, state: Any) -> None:
+        offset = int(state_field(state, "reader_offset", self))
+        if offset < 0:
+            raise ValueError(f"reader_offset must not be negative, got {offset}.")
+        self._offset, self._ahead = offset, b""
+        self._file.seek(offset)
+
+    def close(self) -> None:
+        """Closes the file."""
+        super().close()
+        self._file.close()
+
+
+def _open(path: str) -> IO[bytes]:
+    """Opens a file for reading, uncompressed on the way if it is compressed."""
+    file = open(path, "rb", buffering=0)  # noqa: SIM115 - the iterator closes it
+    try:
+        start = file.read(_HEADER.size)
+        file.seek(0)
+        # The checksum of a first record's length tells it from a compressed file for sure.
+        if len(start) == _HEADER.size:
+            checksum = _HEADER.unpack(start)[1]
+            if masked_crc32c(start[: _LENGTH.size]) == checksum:
+                return file
+        if start.startswith(_GZIP_MAGIC):
+            file.close()
+            return cast("IO[bytes]", gzip.open(path, "rb"))
+        if len(start) >= 2 and start[0] & 15 == 8 and int.from_bytes(start[:2], "big") % 31 == 0:
+            return io.BufferedReader(_ZlibFile(file))
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+class _ZlibFile(io.RawIOBase):
+    """A file compressed as one zlib stream."""
+
+    def __init__(self, file: IO[bytes]):
+        super().__init__()
+        self._file = file
+        self._start()
+
+    def _start(self) -> None:
+        self._file.seek(0)
+        self._inflate = zlib.decompressobj()
+        self._place = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer)
+        while not self._inflate.eof:
+            compressed = self._inflate.unconsumed_tail or self._file.read(_CHUNK)
+            found = self._inflate.decompress(compressed, len(view))
+            if found:
+                view[: len(found)] = found
+                self._place += len(found)
+                return len(found)
+            if not compressed:
+                break
+        return 0
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        target = offset + (self._place if whence == io.SEEK_CUR else 0)
+        if target < self._place:
+            self._start()
+        while self._place < target and self.readinto(bytearray(min(_CHUNK, target - self._place))):
+            pass
+        return self._place
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()

@@ -1,0 +1,186 @@
+"""The boundary where a map dataset becomes an iter dataset: here elements are read in order, and ahead."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Any, TypeVar
+
+import numpy as np
+
+from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
+from grain.dataset.context import BlockReader, reader_maker
+from grain.dataset.filter import DropWatch
+from grain.dataset.iterator import RunIterator, state_field
+from grain.dataset.map import has_none
+from grain.dataset.runs import END, EndOfDataError, Partial, Run
+from grain.dataset.stages import iterate
+from grain.options import ReadOptions, checked_int
+
+T = TypeVar("T")
+
+
+class PrefetchIterDataset(IterDataset[T]):
+    """The elements of a map dataset in order; those that were filtered out are skipped."""
+
+    def __init__(
+        self,
+        parent: MapDataset[T],
+        read_options: ReadOptions | None = None,
+        allow_nones: bool = False,
+    ):
+        super().__init__(parent)
+        if read_options is not None and not isinstance(read_options, ReadOptions):
+            raise TypeError(
+                f"read_options must be a grain.ReadOptions, got {read_options!r} of type "
+                f"{type(read_options).__name__}."
+            )
+        self._read_options = read_options or ReadOptions()
+        self._allow_nones = allow_nones
+
+    def __iter__(self) -> DatasetIterator[T]:
+        iterator = iterate(self)
+        return PrefetchDatasetIterator(self) if iterator is None else iterator
+
+    def __str__(self) -> str:
+        return (
+            f"PrefetchIterDataset(read_options={self._read_options}, "
+            f"allow_nones={self._allow_nones})"
+        )
+
+    @property
+    def _iterator_name(self) -> str:
+        """What a message about the iterator calls it, whoever reads."""
+        return (
+            f"PrefetchDatasetIterator(read_options={self._read_options}, "
+            f"allow_nones={self._allow_nones})"
+        )
+
+    def _length(self) -> int | None:
+        if self._parent._sparse and not self._allow_nones:
+            return None
+        return len(self._parent)
+
+
+class PrefetchDatasetIterator(RunIterator[T]):
+    """Reads blocks of elements through the executor in force; its state is one number."""
+
+    def __init__(self, dataset: PrefetchIterDataset[T]):
+        super().__init__()
+        self._dataset = dataset
+        self._stop = len(dataset._parent)
+        self._next_index = 0
+        # Its name, not itself: an iterator that is dropped goes at once, with all it holds.
+        self._watch = DropWatch(dataset._iterator_name, self._context.options)
+        self._reader: BlockReader = reader_maker().reader(
+            dataset._parent, 0, self._stop, dataset._read_options
+        )
+
+    def __str__(self) -> str:
+        return self._dataset._iterator_name
+
+    def _pull(self, limit: int) -> Run:
+        while self._next_index < self._stop:
+            elements = self._reader.read(limit)
+            first = self._next_index + 1
+            self._next_index += len(elements)
+            error: Exception | None = None
+            if isinstance(elements, Partial):
+                # The failing element is asked for again next time, as its index has not passed.
+                error = elements.error
+                if isinstance(error, EndOfDataError):
+                    self._stop, error = self._next_index, None
+                self._reader.seek(self._next_index)
+            elif not elements:
+                raise RuntimeError(f"{self._dataset._parent} gave no element at {first - 1}.")
+            run, excess = self._keep(elements, first)
+            if excess is not None:
+                end, error = excess
+                self._next_index = first - 1 + end
+                self._reader.seek(self._next_index)
+            if error is not None:
+                return self._fail_after(error, run)
+            if run.elements:
+                return run
+        return END
+
+    def _keep(self, elements: list[Any], first: int) -> tuple[Run, tuple[int, ValueError] | None]:
+        """The elements that are to be given; if too many were dropped, those before that was seen."""
+        if self._dataset._allow_nones or not has_none(elements):
+            excess = self._watch.watch(len(elements), None)
+            end = len(elements) if excess is None else excess[0]
+            return _run_from(elements[:end], first), excess
+        if self._watch.window_lasts(len(elements)):
+            present = [element for element in elements if element is not None]
+            self._watch.add(len(elements), len(present))
+            return _run_among(present, elements, first), None
+        places = _present(elements)
+        excess = self._watch.watch(len(elements), places)
+        if excess is not None:
+            elements = elements[: excess[0]]
+            places = places[: bisect_left(places, len(elements))]
+        return _run_among([elements[place] for place in places], elements, first), excess
+
+    def _live_state(self) -> Any:
+        return {"next_index": self._next_index}
+
+    def _restore(self, state: Any) -> None:
+        found = state_field(state, "next_index", self)
+        index = checked_int("`next_index` of a state", found, least=-(2**63))
+        if not 0 <= index <= self._stop:
+            raise IndexError(
+                f"Checkpoint `next_index` {index} is out of range for dataset of length {self._stop}."
+            )
+        self._next_index = index
+        self._reader.seek(index)
+
+    def start_prefetch(self) -> None:
+        self._assert_not_closed()
+        self._reader.start()
+
+    def close(self) -> None:
+        super().close()
+        self._reader.close()
+
+
+def _run_from(elements: list[Any], first: int) -> Run:
+    return Run(elements, lambda place: {"next_index": first + place})
+
+
+def _run_among(present: list[Any], elements: list[Any], first: int) -> Run:
+    """The elements that are present; where they were is found out only when it is asked."""
+    places: list[int] = []
+
+    def state_after(place: int) -> Any:
+        if not places:
+            places.extend(_present(elements))
+        return {"next_index": first + places[place]}
+
+    return Run(present, state_after)
+
+
+def _present(elements: list[Any]) -> list[int]:
+    return [place for place, element in enumerate(elements) if element is not None]
+
+
+class InlineReader:
+    """Reads in the consumer's thread, nothing ahead of what is asked for."""
+
+    def __init__(self, dataset: MapDataset[Any], start: int, stop: int):
+        self._dataset = dataset
+        self._next = start
+        self._stop = stop
+
+    def read(self, limit: int) -> list[Any]:
+        end = min(self._next + max(1, limit), self._stop)
+        elements = self._dataset._read(np.arange(self._next, end, dtype=np.int64))
+        self._next += len(elements)
+        return elements
+
+    def seek(self, index: int) -> None:
+        self._next = index
+
+    def start(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,163 @@
+"""Shuffling inside of windows: elements stay near where they were, and reading stays sequential."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
+from grain.dataset.feed import Feed
+from grain.dataset.index_only import IndexOnlyMapDataset
+from grain.dataset.iterator import RunIterator, state_field
+from grain.dataset.parents import checked_iter_parent, checked_map_parent
+from grain.dataset.runs import END, Run
+from grain.index.permutation import IndexArray, permute, shuffle_epochs, shuffle_windows
+from grain.options import checked_int
+
+T = TypeVar("T")
+
+
+def _checked_seed(seed: Any) -> int:
+    number = checked_int("seed", seed, least=-(2**63))
+    if not 0 <= number < 2**32:
+        raise ValueError(f"Seed must be an integer between 0 and 2**32-1 (got seed={number}).")
+    return number
+
+
+class WindowShuffleMapDataset(IndexOnlyMapDataset[T]):
+    """Shuffles each window of consecutive elements inside itself.
+
+    Args:
+      parent: the dataset.
+      window_size: how many elements a window has.
+      seed: chooses the order; every window is shuffled differently.
+      within_epochs: whether windows are cut at the end of an epoch. When they are not, and the window
+        size does not divide the length, a window reaches from one epoch into the next: over many
+        epochs every element comes equally often, but one epoch alone lacks some and has others twice.
+
+    >>> import grain
+    >>> list(WindowShuffleMapDataset(grain.MapDataset.range(6), window_size=3, seed=1))
+    [1, 2, 0, 3, 5, 4]
+    """
+
+    def __init__(
+        self, parent: MapDataset[T], *, window_size: int, seed: int, within_epochs: bool = False
+    ):
+        super().__init__(checked_map_parent("WindowShuffleMapDataset", parent))
+        self._window_size = checked_int("window_size", window_size, least=1)
+        self._seed = _checked_seed(seed)
+        self._within_epochs = within_epochs
+        self._length = len(parent)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def _places(self, indices: IndexArray) -> IndexArray:
+        if self._within_epochs:
+            return shuffle_windows(indices, self._length, self._window_size, self._seed)
+        # Windows follow each other like the epochs of a dataset as long as one of them.
+        return shuffle_epochs(indices, self._window_size, self._seed)
+
+
+class WindowShuffleIterDataset(IterDataset[T]):
+    """Reads a window of elements and gives them in shuffled order, window after window."""
+
+    def __init__(self, parent: IterDataset[T], *, window_size: int, seed: int):
+        super().__init__(checked_iter_parent(type(self).__name__, parent))
+        self._window_size = checked_int("window_size", window_size, least=1)
+        self._seed = _checked_seed(seed)
+
+    def __iter__(self) -> DatasetIterator[T]:
+        return WindowShuffleDatasetIterator(self._parent.__iter__(), self)
+
+    def _length(self) -> int | None:
+        length: int | None = self._parent._length()
+        return length
+
+
+class WindowShuffleDatasetIterator(RunIterator[T]):
+    """Reads one window after the other.
+
+    The state is the parent's before the window, which window it is (already the next one when all
+    of it was given), and how many of its elements were given; restoring reads the window again.
+    """
+
+    def __init__(self, parent: DatasetIterator[T], dataset: WindowShuffleIterDataset[T]):
+        super().__init__(parent)
+        self._dataset = dataset
+        self._feed = Feed(parent)
+        self._begin(window_index=0, given=0)
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+    def _begin(self, window_index: int, given: int) -> None:
+        self._feed.reset()
+        self._before: Callable[[], Any] = self._feed.end()
+        self._index = window_index
+        self._given = given
+        self._window: list[Any] = []
+        # Elements of the current window that were given before the state was saved.
+        self._skip = given
+
+    def _pull(self, limit: int) -> Run:
+        while self._given >= len(self._window):
+            before, window = self._read_window()
+            if not window:
+                return END
+            skip, self._skip = self._skip, 0
+            self._before = before
+            if skip >= len(window):
+                # The state was saved when all of this window had been given.
+                continue
+            self._window, self._given = self._shuffled(window), skip
+        size, first = len(self._window), self._given
+        elements = self._window[first : first + max(1, limit)]
+        self._given += len(elements)
+        before, index = self._before, self._index
+        if self._given == size:
+            self._index += 1
+
+        def state_after(place: int) -> Any:
+            given = first + place + 1
+            return _state(before, index + (given == size), given)
+
+        return Run(elements, state_after)
+
+    def _read_window(self) -> tuple[Callable[[], Any], list[Any]]:
+        """The next window in the parent's order, and the parent's state before it."""
+        size = self._dataset._window_size
+        window: list[Any] = []
+        before = self._before
+        while len(window) < size and (elements := self._feed.pull(size - len(window))):
+            if not window:
+                before = self._feed.before(0)
+            missing = size - len(window)
+            window += elements[:missing]
+            if len(elements) > missing:
+                self._feed.keep(missing)
+        return before, window
+
+    def _shuffled(self, window: list[Any]) -> list[Any]:
+        places = np.arange(len(window) - 1, -1, -1, dtype=np.int64)
+        seed = (self._dataset._seed + self._index) % 2**32
+        return [window[place] for place in permute(places, len(window) - 1, seed).tolist()]
+
+    def _live_state(self) -> Any:
+        return _state(self._before, self._index, self._given)
+
+    def _restore(self, state: Any) -> None:
+        index = int(state_field(state, "window_index", self))
+        given = int(state_field(state, "pos_in_window", self))
+        self._parent.set_state(state_field(state, "parent_window_start_state", self))
+        self._begin(index, given)
+
+
+def _state(before: Callable[[], Any], index: int, given: int) -> dict[str, Any]:
+    return {
+        "parent_window_start_state": before(),
+        "window_index": index,
+        "pos_in_window": given,
+    }

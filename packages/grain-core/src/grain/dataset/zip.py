@@ -1,0 +1,210 @@
+"""Several datasets side by side: element i is the tuple of their elements i."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from grain.dataset.base import DatasetIterator, IndexedMapDataset, IterDataset, MapDataset
+from grain.dataset.feed import constant
+from grain.dataset.iterator import RunIterator, state_field
+from grain.dataset.runs import END, Partial, Run
+from grain.index.permutation import IndexArray
+
+T = TypeVar("T")
+
+
+def _checked_parents(parents: Any, kinds: tuple[type, ...], owner: str) -> list[Any]:
+    if isinstance(parents, (MapDataset, IterDataset)) or not isinstance(parents, Sequence):
+        raise TypeError(
+            f"{owner} needs a sequence of datasets, got {type(parents).__name__}; write [ds, ds2]."
+        )
+    if not parents:
+        raise ValueError("At least one parent must be provided.")
+    for number, parent in enumerate(parents):
+        if not isinstance(parent, kinds):
+            raise TypeError(
+                f"{owner} needs datasets of type {' or '.join(kind.__name__ for kind in kinds)}, "
+                f"but item {number} is of type {type(parent).__name__}."
+            )
+    return list(parents)
+
+
+class ZipMapDataset(IndexedMapDataset[tuple[Any, ...]]):
+    """Tuples of the elements that datasets of one length have at the same index.
+
+    >>> import grain
+    >>> list(ZipMapDataset([grain.MapDataset.range(2), grain.MapDataset.source(["a", "b"])]))
+    [(0, 'a'), (1, 'b')]
+    """
+
+    def __init__(self, parents: Sequence[MapDataset[Any]]):
+        super().__init__(_checked_parents(parents, (MapDataset,), "ZipMapDataset"))
+        lengths = [len(parent) for parent in parents]
+        if len(set(lengths)) > 1:
+            raise ValueError(f"All parents must have the same length. Got lengths {lengths}.")
+        self._length = lengths[0]
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __str__(self) -> str:
+        return f"ZipMapDataset[{len(self._parents)} parents]"
+
+    def _read(self, indices: IndexArray) -> list[Any]:
+        if not indices.size:
+            return []
+        columns = []
+        end, failure = indices.size, None
+        for parent in self._parents:
+            # A parent that fails later than another one fails for nobody.
+            elements = parent._read(indices[:end])
+            if isinstance(elements, Partial):
+                end, failure = len(elements), elements.error
+            columns.append(elements)
+        tuples = list(zip(*columns, strict=False))
+        return tuples if failure is None else Partial(tuples, failure)
+
+    def _columns(self, indices: IndexArray) -> Any:
+        if not all(parent._dense for parent in self._parents):
+            return None
+        stacked = []
+        for parent in self._parents:
+            columns = parent._columns(indices)
+            if columns is None:
+                return None
+            stacked.append(columns)
+        return tuple(stacked)
+
+    @property
+    def _dense(self) -> bool:
+        # An element may be a tuple of Nones; it is never None itself.
+        return True
+
+
+class ZipIterDataset(IterDataset[tuple[Any, ...]]):
+    """Tuples of what several datasets give at the same time.
+
+    Args:
+      parents: the datasets.
+      strict: whether it is an error when one of them ends before the others. Otherwise the shortest
+        one ends the stream.
+    """
+
+    def __init__(self, parents: Sequence[IterDataset[Any]], *, strict: bool = True):
+        # A map dataset will do: it can be iterated as well.
+        super().__init__(_checked_parents(parents, (IterDataset, MapDataset), "ZipIterDataset"))
+        self._strict = strict
+
+    def __iter__(self) -> DatasetIterator[tuple[Any, ...]]:
+        return ZipDatasetIterator([parent.__iter__() for parent in self._parents], self._strict)
+
+    def __str__(self) -> str:
+        return f"ZipIterDataset[{len(self._parents)} parents](strict={self._strict})"
+
+    def _length(self) -> int | None:
+        lengths = [
+            len(parent) if isinstance(parent, MapDataset) else parent._length()
+            for parent in self._parents
+        ]
+        if any(length is None for length in lengths):
+            return None
+        return min(lengths)
+
+
+class ZipDatasetIterator(RunIterator[tuple[Any, ...]]):
+    """Takes one element of each parent in turn."""
+
+    def __init__(self, parents: Sequence[DatasetIterator[Any]], strict: bool):
+        super().__init__(parents)
+        self._strict = strict
+        self._begin()
+
+    def __str__(self) -> str:
+        return f"ZipDatasetIterator([{len(self._parents)} parents])"
+
+    def _begin(self) -> None:
+        self._runs = [END for _ in self._parents]
+        self._marks: list[Callable[[], Any]] = [
+            constant(parent.get_state()) for parent in self._parents
+        ]
+
+    def _pull(self, limit: int) -> Run:
+        runs = self._runs
+        for number, parent in enumerate(self._parents):
+            if runs[number].elements:
+                continue
+            before = self._marks[number]() if runs[number].live else self._marks[number]
+            try:
+                runs[number] = parent._next_run(limit)
+            except Exception:
+                self._keep_aligned(number, before() if callable(before) else before)
+                raise
+            if not runs[number].elements:
+                return self._end(number)
+        count = min(len(run.elements) for run in runs)
+        count = min(count, max(1, limit))
+        tuples = list(zip(*[run.elements[:count] for run in runs], strict=True))
+        given = list(runs)
+        self._marks = [run.mark(count - 1) for run in given]
+        self._runs = [run.rest(count) for run in given]
+        live = any(run.live for run in given)
+        return Run(tuples, lambda place: _state([run.mark(place) for run in given]), live)
+
+    def _keep_aligned(self, number: int, before: Any) -> None:
+        """Drops an element of every other parent when the one at `number` lost one to an error."""
+        after = self._parents[number].get_state()
+        if after == before:
+            return  # It will be asked for the same element again.
+        self._marks[number] = constant(after)
+        for other, parent in enumerate(self._parents):
+            if other == number:
+                continue
+            if not self._runs[other].elements:
+                self._runs[other] = parent._next_run(1)
+            run = self._runs[other]
+            if run.elements:
+                self._marks[other] = run.mark(0)
+                self._runs[other] = run.rest(1)
+
+    def _end(self, number: int) -> Run:
+        """The parent at `number` has no more: what the ones before it have is lost."""
+        for earlier in range(number):
+            self._marks[earlier] = self._runs[earlier].mark(0)
+        self._marks[number] = constant(self._parents[number].get_state())
+        if not self._strict:
+            return END
+        if number:
+            raise ValueError(
+                f"ZipIterDataset argument {number + 1} is shorter than {_arguments(number)}"
+            )
+        for other in range(1, len(self._parents)):
+            if not self._runs[other].elements:
+                self._runs[other] = self._parents[other]._next_run(1)
+            if self._runs[other].elements:
+                raise ValueError(
+                    f"ZipIterDataset argument {other + 1} is longer than {_arguments(other)}"
+                )
+        return END
+
+    def _live_state(self) -> Any:
+        return _state(self._marks)
+
+    def _restore(self, state: Any) -> None:
+        states = state_field(state, "parents", self)
+        if len(states) != len(self._parents):
+            raise ValueError(
+                f"The state for {self} holds {len(states)} parents, but there are "
+                f"{len(self._parents)}."
+            )
+        for parent, parent_state in zip(self._parents, states, strict=True):
+            parent.set_state(parent_state)
+        self._begin()
+
+
+def _arguments(count: int) -> str:
+    return "argument 1" if count == 1 else f"arguments 1-{count}"
+
+
+def _state(marks: Sequence[Callable[[], Any]]) -> dict[str, Any]:
+    return {"parents": [mark() for mark in marks]}

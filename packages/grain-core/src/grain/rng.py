@@ -1,0 +1,149 @@
+"""Random generators for single elements, made once and set to an element's place again and again.
+
+A generator is a `Philox` counter: its key comes from the seed, and the element's index is written
+into the counter. Going through numpy's public state costs more than most random draws, so the few
+words are written directly, after a check that they lie where they are expected; where they do not,
+the public way is used.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from typing import Any
+
+import numpy as np
+
+from grain.options import checked_int
+
+_MASK64 = 0xFFFFFFFFFFFFFFFF
+_EMPTY_BUFFER = 4  # numpy draws four words at a time; at position 4 none of them is left.
+_BUFFER_POS = 2  # The word of the state that holds the position in the buffer.
+_LEFT_OVER = 7  # The word that holds whether half a word is left over, and that half.
+
+
+class _PhiloxState(ctypes.Structure):
+    _fields_ = (
+        ("counter", ctypes.POINTER(ctypes.c_uint64 * 4)),
+        ("key", ctypes.POINTER(ctypes.c_uint64 * 2)),
+        ("buffer_pos", ctypes.c_int),
+        ("buffer", ctypes.c_uint64 * 4),
+        ("has_uint32", ctypes.c_int),
+        ("uinteger", ctypes.c_uint32),
+    )
+
+
+class ElementGenerator:
+    """A generator that can be set to any element."""
+
+    __slots__ = ("_bits", "_counter", "_words", "generator")
+
+    def __init__(self, seed: int):
+        self._bits = np.random.Philox(seed)
+        self.generator = np.random.Generator(self._bits)
+        self._counter: memoryview | None = None
+        if _words_are_where_expected():
+            state = _PhiloxState.from_address(self._bits.ctypes.state_address)
+            # Both are seen as 64-bit words; the memory lives as long as the bit generator.
+            self._counter = memoryview(state.counter.contents).cast("B").cast("Q")
+            self._words = memoryview(state).cast("B").cast("Q")
+
+    def seek(self, index: int, op_seed: int = 0) -> np.random.Generator:
+        """Sets the generator to the element at `index`, for the operation that `op_seed` tells."""
+        counter = self._counter
+        if counter is None:
+            _set_publicly(self._bits, index, op_seed)
+            return self.generator
+        counter[0] = counter[1] = 0
+        counter[2] = op_seed & _MASK64
+        counter[3] = index & _MASK64
+        words = self._words
+        words[_BUFFER_POS] = _EMPTY_BUFFER
+        words[_LEFT_OVER] = 0
+        return self.generator
+
+
+def _set_publicly(bits: np.random.Philox, index: int, op_seed: int) -> None:
+    state = bits.state
+    counter = [0, 0, op_seed & _MASK64, index & _MASK64]
+    state["state"]["counter"] = np.array(counter, dtype=np.uint64)
+    state["buffer_pos"] = _EMPTY_BUFFER
+    state["has_uint32"] = 0
+    state["uinteger"] = 0
+    bits.state = state
+
+
+@functools.cache
+def _words_are_where_expected() -> bool:
+    """Whether numpy keeps a Philox state the way it is written here."""
+    if sys.byteorder != "little" or ctypes.sizeof(_PhiloxState) != 64:
+        return False
+    try:
+        bits = np.random.Philox(12345)
+        generator = np.random.Generator(bits)
+        generator.integers(0, 2**31, dtype=np.uint32)
+        generator.random(2)
+        memory = _PhiloxState.from_address(bits.ctypes.state_address)
+        public: Any = bits.state
+        return bool(
+            list(memory.counter.contents) == public["state"]["counter"].tolist()
+            and list(memory.key.contents) == public["state"]["key"].tolist()
+            and list(memory.buffer) == public["buffer"].tolist()
+            and memory.buffer_pos == public["buffer_pos"] == 3
+            and memory.has_uint32 == public["has_uint32"] == 1
+            and memory.uinteger == public["uinteger"] != 0
+        )
+    except Exception:  # Another implementation of numpy, or of ctypes.
+        return False
+
+
+class RngPool:
+    """Generators of one seed, lent to whoever needs one for an element.
+
+    >>> pool = RngPool(seed=7)
+    >>> rng = pool.acquire_rng(3)
+    >>> first = rng.random()
+    >>> pool.release_rng(rng)
+    >>> pool.acquire_rng(3).random() == first
+    True
+    """
+
+    def __init__(self, seed: int):
+        self._seed = checked_int("seed", seed, least=-(2**63))
+        self._free: list[ElementGenerator] = []
+        self._lent: dict[int, ElementGenerator] = {}
+
+    def __getstate__(self) -> int:
+        return self._seed
+
+    def __setstate__(self, seed: int) -> None:
+        self.__init__(seed)  # type: ignore[misc]
+
+    def borrow(self) -> ElementGenerator:
+        """A generator of this seed that nobody else uses; safe from any thread."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return ElementGenerator(self._seed)
+
+    def give_back(self, generator: ElementGenerator) -> None:
+        """Returns a borrowed generator."""
+        self._free.append(generator)
+
+    def acquire_rng(self, index: int, *, op_seed: int = 0) -> np.random.Generator:
+        """A generator set to the element at `index`; give it back with `release_rng`.
+
+        Operations on one element that have an `op_seed` each draw independently of each other.
+        """
+        borrowed = self.borrow()
+        rng = borrowed.seek(index, op_seed)
+        self._lent[id(rng)] = borrowed
+        return rng
+
+    def release_rng(self, rng: np.random.Generator) -> None:
+        """Takes back a generator, to be used again."""
+        borrowed = self._lent.pop(id(rng), None)
+        if borrowed is None:
+            raise ValueError("release_rng: this generator was not acquired from this pool.")
+        self._free.append(borrowed)

@@ -1,0 +1,168 @@
+"""Samplers: the order in which a `DataLoader` reads records."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Protocol
+
+import numpy as np
+
+from grain.index.permutation import IndexArray, shuffle_epochs
+from grain.index.sharding import even_split
+from grain.options import checked_int
+from grain.records import RecordMetadata
+from grain.sharding import NO_SHARDING, ShardOptions, checked_shard_options
+
+__all__ = ["IndexSampler", "Sampler", "SequentialSampler"]
+
+
+class Sampler(Protocol):
+    """Says for each global index which record to read.
+
+    Global index `i` belongs to shard `i % shard_count`. A sampler may have `__len__`; without it the
+    loader goes on until the sampler raises IndexError.
+    """
+
+    def __getitem__(self, index: int) -> RecordMetadata:
+        """The metadata of the record at a global index."""
+
+
+def record_rng(seed: int, index: int) -> np.random.Generator:
+    """The generator of the record at a global index."""
+    return np.random.Generator(np.random.Philox(key=seed + index))
+
+
+class IndexSampler:
+    """Records in order or shuffled, for some epochs or without end, divided over shards.
+
+    Args:
+      num_records: how many records the data source has.
+      shard_options: which part of them this process reads.
+      shuffle: whether each epoch is shuffled, every one differently.
+      num_epochs: how often to go through the records; None goes on without end.
+      seed: for shuffling and for the records' generators; `0 <= seed < 2**32`.
+
+    >>> sampler = IndexSampler(num_records=3, num_epochs=1, seed=7)
+    >>> [metadata.record_key for metadata in sampler]
+    [0, 1, 2]
+    """
+
+    def __init__(
+        self,
+        num_records: int,
+        shard_options: ShardOptions = NO_SHARDING,
+        shuffle: bool = False,
+        num_epochs: int | None = None,
+        seed: int | None = None,
+    ):
+        num_records = checked_int("num_records", num_records, least=-(2**63))
+        if num_records <= 0:
+            raise ValueError(
+                f"Invalid number of records in Sampler. Got {num_records} records, but number of "
+                "records must be greater than 0."
+            )
+        if num_epochs is not None:
+            num_epochs = checked_int("num_epochs", num_epochs, least=-(2**63))
+            if num_epochs <= 0:
+                raise ValueError(
+                    f"Invalid number of epochs in Index Sampler. Got {num_epochs} epochs, but number "
+                    "of epochs must be greater than 0."
+                )
+        if shuffle and seed is None:
+            raise ValueError("Shuffling requires specifying a seed.")
+        if seed is not None:
+            seed = checked_int("seed", seed, least=-(2**63))
+            if not 0 <= seed < 2**32:
+                raise ValueError(f"Seed should be positive 32-bit integer. Got {seed}.")
+        self._num_records = num_records
+        self._shard_options = checked_shard_options(shard_options)
+        self._shuffle = shuffle
+        self._num_epochs = num_epochs
+        self._seed = seed
+        shard = self._shard_options
+        self._keys = even_split(
+            num_records, shard.shard_index, shard.shard_count, shard.drop_remainder
+        )
+        dropped = num_records % shard.shard_count if shard.drop_remainder else 0
+        if dropped:
+            warnings.warn(
+                f"Dropping {dropped} examples of {num_records} examples "
+                f"(shard {shard.shard_count}).",
+                stacklevel=2,
+            )
+        if num_epochs is None:
+            self._length = sys.maxsize if len(self._keys) else 0
+        else:
+            self._length = min((num_records - dropped) * num_epochs, sys.maxsize)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __repr__(self) -> str:
+        return (
+            f"IndexSampler(num_records={self._num_records}, shard_options={self._shard_options!r}, "
+            f"shuffle={self._shuffle}, num_epochs={self._num_epochs}, seed={self._seed})"
+        )
+
+    def __getitem__(self, index: int) -> RecordMetadata:
+        _check_index(index, self._length if len(self._keys) else 0)
+        place = np.array([index // self._shard_options.shard_count], dtype=np.int64)
+        key = int(self._record_keys(place)[0])
+        rng = None if self._seed is None else record_rng(self._seed, index)
+        return RecordMetadata(index=index, record_key=key, rng=rng)
+
+    def _record_keys(self, places: IndexArray) -> IndexArray:
+        """The record keys at places of this shard's own order, later epochs included."""
+        count = len(self._keys)
+        if self._shuffle and self._seed is not None:
+            places = shuffle_epochs(places, count, self._seed)
+        return self._keys.start + places % count
+
+
+class SequentialSampler:
+    """Every record once, in order.
+
+    >>> [metadata.record_key for metadata in SequentialSampler(num_records=3)]
+    [0, 1, 2]
+    """
+
+    def __init__(
+        self,
+        num_records: int,
+        shard_options: ShardOptions = NO_SHARDING,
+        seed: int | None = None,
+    ):
+        num_records = checked_int("num_records", num_records, least=-(2**63))
+        if num_records <= 0:
+            raise ValueError(
+                f"Invalid number of records in Sampler. Got {num_records} records, but number of "
+                "records must be greater than 0."
+            )
+        if seed is not None:
+            seed = checked_int("seed", seed, least=0)
+        self._num_records = num_records
+        self._shard_options = checked_shard_options(shard_options)
+        self._seed = seed
+
+    def __len__(self) -> int:
+        return self._num_records
+
+    def __repr__(self) -> str:
+        return (
+            f"SequentialSampler(num_records={self._num_records}, "
+            f"shard_options={self._shard_options!r})"
+        )
+
+    def __getitem__(self, index: int) -> RecordMetadata:
+        _check_index(index, self._num_records)
+        rng = None if self._seed is None else record_rng(self._seed, index)
+        return RecordMetadata(index=index, record_key=index, rng=rng)
+
+
+def _check_index(index: int, length: int) -> None:
+    if not 0 <= index < length:
+        raise IndexError(
+            f"RecordMetadata object index is out of bounds; Got index {index}, allowed indices "
+            f"should be in [0, {length}]"
+        )

@@ -1,0 +1,150 @@
+"""Data sources: the contract every one of them fulfils, a range of integers, and what plugins add.
+
+`grain.sources.ParquetDataSource` and its like come from installed plugins, and are imported when
+they are first asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import index as as_index
+from typing import Any, Protocol, SupportsIndex, TypeVar, runtime_checkable
+
+import numpy as np
+
+from grain import plugins
+
+__all__ = ["RandomAccessDataSource", "RangeDataSource", "open"]
+
+T_co = TypeVar("T_co", covariant=True)
+Indices = Sequence[int] | np.ndarray[Any, Any]
+
+
+@runtime_checkable
+class RandomAccessDataSource(Protocol[T_co]):
+    """Records that can be read in any order: anything with `len(source)` and `source[index]`.
+
+    A source may offer two more methods, which the core uses when they are there:
+    `__getitems__(indices)` gives many records at once, as a list, and `__getcolumns__(indices)`
+    gives them stacked, as the tree of arrays that batching them would give. A source must be
+    picklable to be used with worker processes, and its `repr` must not differ from process to
+    process, because checkpoints compare it.
+
+    Example:
+        >>> isinstance(["a", "b"], RandomAccessDataSource)
+        True
+    """
+
+    def __len__(self) -> int:
+        """How many records there are."""
+        ...
+
+    def __getitem__(self, index: int) -> T_co:
+        """The record at `index`, 0 <= index < len(self)."""
+        ...
+
+
+@dataclass(frozen=True)
+class RangeDataSource:
+    """The integers `start`, `start + step`, … up to but not including `stop`.
+
+    Example:
+        >>> source = RangeDataSource(start=0, stop=10, step=3)
+        >>> len(source), source[2], source.__getcolumns__([3, 0])
+        (4, 6, array([9, 0]))
+    """
+
+    start: int
+    stop: int
+    step: int
+
+    def __post_init__(self) -> None:
+        for field in ("start", "stop", "step"):
+            value = getattr(self, field)
+            try:
+                object.__setattr__(self, field, as_index(value))
+            except TypeError:
+                raise TypeError(
+                    f"RangeDataSource({field}=…) got {value!r}, expected an integer."
+                ) from None
+        # The reference's exception type, raised also under `python -O`.
+        if self.step == 0:
+            raise AssertionError("step can't be zero.")
+        if (self.stop - self.start) * self.step < 0:
+            raise AssertionError(
+                f"length can't be negative: {self.stop} is not reached from {self.start} in"
+                f" steps of {self.step}."
+            )
+
+    @property
+    def _range(self) -> range:
+        return range(self.start, self.stop, self.step)
+
+    def __len__(self) -> int:
+        return len(self._range)
+
+    def __getitem__(self, index: SupportsIndex) -> int:
+        position = as_index(index)
+        if not 0 <= position < len(self):
+            raise IndexError(f"Index {position} out of range for {len(self)}")
+        return self._range[position]
+
+    def __getitems__(self, indices: Indices) -> list[int]:
+        """The records at `indices`, in that order."""
+        positions = self._positions(indices)
+        if self._fits_int64:
+            values: list[int] = (self.start + positions * self.step).tolist()
+            return values
+        return [self._range[position] for position in positions.tolist()]
+
+    def __getcolumns__(self, indices: Indices) -> np.ndarray[Any, Any]:
+        """The records at `indices` as one array: int64, or Python integers beyond 64 bits."""
+        positions = self._positions(indices)
+        if self._fits_int64:
+            return self.start + positions * self.step
+        return np.asarray([self._range[position] for position in positions.tolist()], dtype=object)
+
+    @property
+    def _fits_int64(self) -> bool:
+        limits = np.iinfo(np.int64)
+        values = (self.start, self.step, self._range[-1] if len(self) else self.start)
+        return limits.min <= min(values) and max(values) <= limits.max
+
+    def _positions(self, indices: Indices) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """`indices` as one array of valid positions."""
+        positions = np.asarray(indices)
+        if positions.dtype.kind not in "iu":  # an empty list, integers beyond 64 bits, or a mistake
+            for position in indices:
+                self[position]
+            positions = np.asarray([as_index(position) for position in indices], dtype=np.int64)
+        outside = (positions < 0) | (positions >= len(self))
+        if outside.any():
+            raise IndexError(f"Index {positions[outside][0]} out of range for {len(self)}")
+        return positions.astype(np.int64, copy=False)
+
+
+def open(uri: str | os.PathLike[str], /, **options: Any) -> Any:  # noqa: A001
+    """Opens a source by the URI's scheme, or by the suffix of its file name; never by its contents.
+
+    With a plugin's scheme the plugin gets what follows it: `parquet:///data/*.parquet` is
+    `/data/*.parquet`, and `parquet+s3://bucket/key` is `s3://bucket/key`. Otherwise the path or URI
+    is passed on as it is. Options go to the source.
+
+    Example:
+        source = grain.sources.open("parquet:///data/*.parquet", columns=["text"])
+        source = grain.sources.open("train.array_record")
+    """
+    return plugins.open_source(uri, **options)
+
+
+_plugin_attributes = plugins.attributes_of(__name__, kinds=plugins.SOURCE_KINDS, own=__all__)
+
+
+def __getattr__(name: str) -> Any:
+    return _plugin_attributes.get(name)
+
+
+def __dir__() -> list[str]:
+    return _plugin_attributes.list()

@@ -1,0 +1,263 @@
+"""Trees of elements: dict, list, tuple, namedtuple, dataclass and None are nodes, the rest are leaves.
+
+When JAX is already imported, the types registered with it are nodes too; it is never imported here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grain.execution.allocation import allocate
+
+_SCALARS = (int, float, complex, bool, str, bytes, np.generic)
+# How many items of a long list stand for all of them where a rough size will do.
+_SAMPLE = 32
+
+
+def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+    """Applies `function` to every leaf of `tree`.
+
+    >>> map_leaves(lambda x: x + 1, {"a": 1, "b": (2, None)})
+    {'a': 2, 'b': (3, None)}
+    """
+    node = _open_node(tree)
+    if node is None:
+        return function(tree)
+    return node.rebuild([map_leaves(function, child) for child in node.children])
+
+
+def leaves(tree: Any) -> Iterator[Any]:
+    """Gives the leaves of `tree` from left to right.
+
+    >>> list(leaves({"a": 1, "b": (2, None, [3])}))
+    [1, 2, 3]
+    """
+    node = _open_node(tree)
+    if node is None:
+        yield tree
+    else:
+        for child in node.children:
+            yield from leaves(child)
+
+
+def nbytes(tree: Any) -> int:
+    """About how much memory the arrays, strings and bytes of `tree` take.
+
+    >>> nbytes({"image": np.zeros((2, 3)), "label": b"seven"})
+    53
+    """
+    if isinstance(tree, np.ndarray):
+        return tree.nbytes
+    if isinstance(tree, (str, bytes, bytearray)):
+        return len(tree)
+    if type(tree) in (list, tuple) and len(tree) > _SAMPLE:
+        # Thousands of tokens are not counted one by one.
+        return sum(map(nbytes, tree[:_SAMPLE])) * len(tree) // _SAMPLE
+    node = _open_node(tree)
+    if node is not None:
+        return sum(map(nbytes, node.children))
+    size = getattr(tree, "nbytes", None)
+    return size if isinstance(size, int) else 32
+
+
+def stack(elements: Sequence[Any]) -> Any:
+    """Stacks trees of one structure, leaf by leaf, along a new first dimension.
+
+    >>> stack([{"a": 1, "b": [2.0]}, {"a": 3, "b": [4.0]}])
+    {'a': array([1, 3]), 'b': [array([2., 4.])]}
+    """
+    try:
+        return _stack(elements)
+    except _MismatchError as mismatch:
+        raise ValueError(
+            "Expected all input elements to have the same structure but got:\n"
+            f"{mismatch}\nTo batch elements of different shapes, pad them first or pass `batch_fn`."
+        ) from None
+
+
+class _MismatchError(Exception):
+    """Elements differ in structure or shape."""
+
+
+def _stack(elements: Sequence[Any]) -> Any:
+    first = elements[0]
+    kind = type(first)
+    if kind is np.ndarray:
+        return _stack_arrays(elements)
+    if isinstance(first, _SCALARS):
+        return _stack_scalars(elements)
+    if kind is dict:
+        return _stack_dicts(elements)
+    if first is None and any(element is not None for element in elements):
+        return _stack_leaves(elements)
+    node = _open_node(first)
+    if node is None:
+        return _stack_leaves(elements)
+    columns: list[list[Any]] = [[] for _ in node.children]
+    for element in elements:
+        children = _children_like(node, element) if type(element) is kind else None
+        if children is None:
+            raise _MismatchError(f"{_describe(first)}\nand\n{_describe(element)}")
+        for column, child in zip(columns, children, strict=True):
+            column.append(child)
+    return node.rebuild([_stack(column) for column in columns])
+
+
+def _children_like(node: _Node, element: Any) -> Sequence[Any] | None:
+    """The children of an element in the order of another one's; None where they do not match."""
+    opened = _open_node(element)
+    if opened is None or len(opened.children) != len(node.children):
+        return None
+    if opened.label == node.label:
+        return opened.children
+    if isinstance(element, dict) and element.keys() == set(node.label):
+        return [element[key] for key in node.label]
+    return None
+
+
+def _stack_dicts(elements: Sequence[dict[Any, Any]]) -> dict[Any, Any]:
+    first = elements[0]
+    size = len(first)
+    for element in elements:
+        if type(element) is not dict or len(element) != size:
+            raise _MismatchError(f"{_describe(first)}\nand\n{_describe(element)}")
+    try:
+        columns = {key: [element[key] for element in elements] for key in first}
+    except KeyError:
+        other = next(element for element in elements if element.keys() != first.keys())
+        raise _MismatchError(f"{_describe(first)}\nand\n{_describe(other)}") from None
+    return {key: _stack(column) for key, column in columns.items()}
+
+
+def _stack_arrays(elements: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    first = elements[0]
+    shape, dtype = first.shape, first.dtype
+    if not dtype.isnative:
+        return _stack_leaves(elements)  # Stacked, they have this machine's order of bytes.
+    for element in elements:
+        if type(element) is not np.ndarray or element.dtype is not dtype:
+            return _stack_leaves(elements)
+        if element.shape != shape:
+            raise _MismatchError(f"{_describe(first)}\nand\n{_describe(element)}")
+    result = allocate((len(elements), *shape), dtype)
+    if shape and first.flags.c_contiguous:
+        # Rows one below the other are the stack, once its first two dimensions are read as one.
+        np.concatenate(elements, out=result.reshape(len(elements) * shape[0], *shape[1:]))
+    else:
+        np.stack(elements, out=result)
+    return result
+
+
+def _stack_scalars(elements: Sequence[Any]) -> np.ndarray[Any, Any]:
+    if len(set(map(type, elements))) > 1:
+        return _stack_leaves(elements)
+    return np.array(elements)
+
+
+def _stack_leaves(elements: Sequence[Any]) -> np.ndarray[Any, Any]:
+    arrays = [np.asanyarray(element) for element in elements]
+    shape = arrays[0].shape
+    for array, element in zip(arrays, elements, strict=True):
+        # None among scalars is one of them: the result is an array of objects.
+        is_node = element is not None and _open_node(element) is not None
+        if array.shape != shape or is_node:
+            raise _MismatchError(f"{_describe(elements[0])}\nand\n{_describe(element)}")
+    return np.stack(arrays)
+
+
+class _Node(NamedTuple):
+    """What is inside of a node.
+
+    Attributes:
+      children: the parts, in order.
+      rebuild: puts a node together again of as many parts.
+      label: what else two nodes of one type must have in common, such as the keys of a mapping.
+    """
+
+    children: Sequence[Any]
+    rebuild: Callable[[Sequence[Any]], Any]
+    label: Any = None
+
+
+_NONE = _Node((), lambda _: None)
+
+
+def _open_node(tree: Any) -> _Node | None:
+    """The inside of a node, or None for a leaf."""
+    if tree is None:
+        return _NONE
+    kind = type(tree)
+    if kind is np.ndarray or isinstance(tree, _SCALARS):
+        return None
+    if kind is dict:
+        keys = list(tree)
+        return _Node(
+            list(tree.values()), lambda children: dict(zip(keys, children, strict=True)), keys
+        )
+    if kind is list:
+        return _Node(tree, list)
+    if kind is tuple:
+        return _Node(tree, tuple)
+    if kind is OrderedDict or kind is defaultdict:
+        return _open_mapping(tree)
+    return _open_other_node(tree)
+
+
+def _open_other_node(tree: Any) -> _Node | None:
+    kind: Any = type(tree)
+    registered = _open_jax_node(tree)
+    if registered is not None:
+        return registered
+    if isinstance(tree, tuple) and hasattr(kind, "_fields"):
+        return _Node(tree, lambda children: kind(*children))
+    if isinstance(tree, dict):
+        return _open_mapping(tree)
+    if isinstance(tree, (list, tuple)):
+        return _Node(tree, kind)
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        names = [field.name for field in dataclasses.fields(tree) if field.init]
+        return _Node(
+            [getattr(tree, name) for name in names],
+            lambda children: dataclasses.replace(tree, **dict(zip(names, children, strict=True))),
+        )
+    return None
+
+
+def _open_mapping(tree: dict[Any, Any]) -> _Node:
+    kind: Any = type(tree)
+    keys = list(tree)
+    # A defaultdict is made anew with its factory.
+    first = (tree.default_factory,) if isinstance(tree, defaultdict) else ()
+    return _Node(
+        list(tree.values()),
+        lambda children: kind(*first, zip(keys, children, strict=True)),
+        keys,
+    )
+
+
+def _open_jax_node(tree: Any) -> _Node | None:
+    tree_util: Any = getattr(sys.modules.get("jax"), "tree_util", None)
+    flatten = getattr(tree_util, "tree_flatten", None)
+    if flatten is None:
+        return None
+    # One level only: a child stands for itself, whatever it is.
+    children, structure = flatten(tree, is_leaf=lambda node: node is not tree)
+    if len(children) == 1 and children[0] is tree:
+        return None
+    return _Node(children, structure.unflatten, structure)
+
+
+def _describe(tree: Any) -> str:
+    def leaf(value: Any) -> str:
+        shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+        if dtype is None:
+            return type(value).__name__
+        return f"{type(value).__name__}<{dtype}>{list(shape or ())}"
+
+    return repr(map_leaves(leaf, tree))
