@@ -1,0 +1,158 @@
+"""Gives worker processes the parts of a pipeline that they can compute by themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from grain.dataset.base import DatasetIterator, IterDataset
+from grain.dataset.context import IterationContext, iteration_context
+from grain.dataset.iterator import RunIterator
+from grain.dataset.map import MapIterDataset
+from grain.dataset.runs import Run
+from grain.dataset.stages import StageIterDataset
+from grain.dataset.to_iter import PrefetchIterDataset
+from grain.execution.blocks import ChainIterator
+from grain.execution.chain import Chain
+from grain.execution.crew import Workers
+from grain.execution.functions import FarmIterator
+from grain.execution.sharing import shared_sources
+from grain.execution.streams import StreamIterator
+from grain.execution.worker_states import as_one_position
+
+T = TypeVar("T")
+
+
+class ProcessExecutor:
+    """Makes iterators whose elements worker processes compute."""
+
+    def __init__(self, workers: Workers, buffer_size: int):
+        self.workers = workers
+        self._buffer_size = buffer_size
+        self._next_stream = 0
+
+    def iterate(self, dataset: Any) -> DatasetIterator[Any] | None:
+        """The iterator of a dataset whose topmost operations are functions of stretches."""
+        stages: list[StageIterDataset[Any]] = []
+        base = dataset
+        while _is_stage(base):
+            stages.insert(0, base)
+            base = base._parent
+        if type(base) is PrefetchIterDataset:
+            fused = _fusible(base, stages)
+            return self._over(self._fused(base, stages[:fused]), stages[fused:])
+        if not stages:
+            return None
+        return self._over(base.__iter__(), stages)
+
+    def stream(self, dataset: IterDataset[Any]) -> DatasetIterator[Any]:
+        """The iterator of a dataset that one worker reads from beginning to end."""
+        worker = self._next_stream % self.workers.count
+        self._next_stream += 1
+        return StreamIterator(dataset, self.workers, worker, self._buffer_size)
+
+    def _fused(
+        self, boundary: PrefetchIterDataset[Any], stages: Sequence[StageIterDataset[Any]]
+    ) -> DatasetIterator[Any]:
+        """The iterator of a chain."""
+
+        def without_counting() -> DatasetIterator[Any]:
+            first = next(number for number, stage in enumerate(stages) if stage._aligned)
+            return self._over(self._fused(boundary, stages[:first]), stages[first:])
+
+        chain = Chain(boundary, stages)
+        return ChainIterator(chain, self.workers, self._buffer_size, without_counting)
+
+    def _over(
+        self, iterator: DatasetIterator[Any], stages: Sequence[StageIterDataset[Any]]
+    ) -> DatasetIterator[Any]:
+        """Puts operations on an iterator; plain functions among them may be computed by workers."""
+        rest = list(stages)
+        while rest:
+            functions: list[MapIterDataset[Any]] = []
+            while rest and isinstance(stage := rest[0], MapIterDataset):
+                functions.append(stage)
+                del rest[0]
+            if functions:
+                iterator = FarmIterator(iterator, functions, self.workers)
+            if rest:
+                iterator = rest.pop(0)._iterator_over(iterator)
+        return iterator
+
+
+def _is_stage(dataset: Any) -> bool:
+    """Whether an operation is what it says; a subclass may iterate in a way of its own."""
+    own = type(dataset).__iter__ is not StageIterDataset.__iter__
+    return isinstance(dataset, StageIterDataset) and not own
+
+
+def _fusible(boundary: PrefetchIterDataset[Any], stages: Sequence[StageIterDataset[Any]]) -> int:
+    """How many of the operations a worker can compute for a block by itself.
+
+    One that counts elements needs all of them to be there: none may be dropped below it.
+    """
+    dense = boundary._allow_nones or not boundary._parent._sparse
+    for number, stage in enumerate(stages):
+        if stage._aligned and not dense:
+            return number
+        if stage._drops:
+            if any(lower._aligned for lower in stages[:number]):
+                return number
+            dense = False
+    return len(stages)
+
+
+class ProcessPrefetchIterator(RunIterator[T]):
+    """Passes on what worker processes compute, and ends them when it is closed or dropped."""
+
+    def __init__(self, parent: DatasetIterator[T], workers: Workers):
+        super().__init__(parent)
+        self._workers = workers
+
+    def __str__(self) -> str:
+        return f"ProcessPrefetchIterator(num_workers={self._workers.count})"
+
+    def _pull(self, limit: int) -> Run:
+        return self._parent._next_run(limit)
+
+    def _here(self) -> Callable[[], Any] | None:
+        if self._back is None and not self._run.elements and isinstance(self._parent, RunIterator):
+            return self._parent._here()
+        return super()._here()
+
+    def _live_state(self) -> Any:
+        return self._parent.get_state()
+
+    def _restore(self, state: Any) -> None:
+        self._parent.set_state(as_one_position(state, self._parent.get_state))
+
+    def close(self) -> None:
+        """Ends the workers, and with them what they were computing."""
+        self._workers.close()
+        super().close()
+
+
+def prefetch_in_processes(
+    dataset: IterDataset[T],
+    context: IterationContext,
+    count: int,
+    buffer_size: int,
+    init: Callable[[int, int], None] | None,
+) -> DatasetIterator[T]:
+    """The iterator of a dataset, with the parts that workers can compute given to them."""
+    workers = Workers(count, init, shared_sources(dataset))
+    executor = ProcessExecutor(workers, buffer_size)
+    if _has_blocks(dataset):
+        with iteration_context(dataclasses.replace(context, executor=executor)):
+            iterator = dataset.__iter__()
+    else:
+        iterator = executor.stream(dataset)
+    return ProcessPrefetchIterator(iterator, workers)
+
+
+def _has_blocks(dataset: Any) -> bool:
+    """Whether a dataset reads from a map dataset, or from several streams that can be divided."""
+    if type(dataset) is PrefetchIterDataset or hasattr(dataset, "_datasets"):
+        return True
+    return any(_has_blocks(parent) for parent in getattr(dataset, "_parents", ()))

@@ -1,0 +1,178 @@
+"""The worker process: takes tasks, computes them, sends results, until its pool is gone."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import select
+import signal
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from grain.execution import allocation
+from grain.execution.processes import errors, frames, jobfile, lifeline, pickling, segments
+from grain.execution.processes.channel import MAX_INLINE, Channel
+from grain.execution.processes.control import Cancelled, WorkerPage, control_size
+from grain.execution.processes.frames import Frame, Kind
+from grain.execution.processes.heap import keep_freed_memory
+from grain.execution.processes.slots import explain_failure
+
+_DATAGRAM_BYTES = 4 * MAX_INLINE
+
+
+def main(
+    job_fd: int,
+    setup_bytes: int,
+    index: int,
+    count: int,
+    channel_fd: int,
+    tasks_fd: int,
+    life_fd: int,
+    control_fd: int,
+    budget: int,
+) -> None:
+    """What the command line of a worker calls; never returns."""
+    _reset_signals()
+    lifeline.tie(life_fd)
+    keep_freed_memory()
+    control = segments.map_shared(control_fd, control_size(count))
+    os.close(control_fd)
+    worker = Worker(index, count, control, channel_fd, tasks_fd, budget)
+    try:
+        worker.start(job_fd, setup_bytes)
+        worker.serve()
+    except (EOFError, ConnectionError):
+        pass  # the pool is gone: nobody is left to tell
+    with contextlib.suppress(BaseException):
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    # Without tearing down the interpreter, which takes longer and has nothing left to do.
+    os._exit(0)
+
+
+class Worker:
+    """One worker's sockets and the function that computes its tasks."""
+
+    def __init__(
+        self,
+        index: int,
+        count: int,
+        control: memoryview,
+        channel_fd: int,
+        tasks_fd: int,
+        budget: int,
+    ) -> None:
+        self._index = index
+        self._count = count
+        self._page = WorkerPage(control, index)
+        self._page.set_running()
+        self._cancelled = Cancelled(control)
+        self._channel = Channel(
+            socket.socket(fileno=channel_fd),
+            sending=self._page.results,
+            receiving=self._page.tasks,
+            budget=budget,
+        )
+        self._dump = pickling.Dumper(self._channel.slots.allocate)
+        self._tasks = socket.socket(fileno=tasks_fd)
+        self._tasks.setblocking(False)
+        self._wait = _waiter(self._channel.socket.fileno(), self._tasks.fileno())
+        self._queue: deque[Frame] = deque()
+        self._handle: Callable[[Any], Any] = _not_started
+        self._warned = False
+
+    def start(self, job_fd: int, setup_bytes: int) -> None:
+        """Reads the job and makes ready to compute; if that fails, tells the pool and ends."""
+        where = "worker_init_fn"
+        try:
+            setup = jobfile.read(job_fd, setup_bytes)
+            sys.argv[:] = setup.argv
+            if setup.init is not None:
+                setup.load_init()(self._index, self._count)
+            where = "unpickling the job"
+            job = setup.load_job()
+            where = "starting the job"
+            allocation.install_allocator(self._channel.slots.allocate)
+            self._handle = job.start(self._index, self._count)
+        except BaseException as error:
+            self._send_error(0, error, f"worker {self._index} of {self._count}, {where}")
+            raise EOFError from None
+
+    def serve(self) -> None:
+        """Computes task after task. Raises EOFError when the pool closes its end."""
+        while True:
+            frame = self._next_frame()
+            ticket = frame.ticket
+            self._page.ticket = ticket
+            if ticket in self._cancelled:
+                self._channel.drop(frame)
+                self._channel.send_all(Kind.SKIPPED, ticket, _NOTHING)
+            else:
+                self._compute(frame)
+            self._page.ticket = 0
+
+    def _compute(self, frame: Frame) -> None:
+        # No local of this function may outlive it: an array kept here would keep its slot.
+        try:
+            pickled = self._dump(self._handle(self._channel.decode(frame)))
+        except BaseException as error:
+            self._send_error(frame.ticket, error, f"worker {self._index} of {self._count}")
+        else:
+            self._channel.send_all(Kind.RESULT, frame.ticket, pickled)
+            failure = self._channel.slots.failure or self._channel.views.failure
+            if failure is not None and not self._warned:
+                self._warned = True
+                text = explain_failure(failure)
+                self._channel.send_all(Kind.WARNING, 0, pickling.dumps_by_value(text))
+
+    def _next_frame(self) -> Frame:
+        while True:
+            # First what is for this worker alone: also how it learns that the pool has closed.
+            self._queue.extend(self._channel.receive())
+            if self._queue:
+                return self._queue.popleft()
+            try:
+                data = self._tasks.recv(_DATAGRAM_BYTES)
+            except BlockingIOError:
+                self._wait()
+                continue
+            if not data:
+                raise EOFError
+            return frames.parse(memoryview(bytearray(data)), own=True)[0]
+
+    def _send_error(self, ticket: int, error: BaseException, where: str) -> None:
+        told = tuple(errors.report(error, where=where))
+        self._channel.send_all(Kind.ERROR, ticket, pickling.dumps_by_value(told))
+
+
+_NOTHING = pickling.Pickled(b"", [])
+
+
+def _not_started(task: object) -> object:
+    raise RuntimeError("the worker has not been started")
+
+
+def _reset_signals() -> None:
+    """Ctrl-C is for the pool's process, which then ends its workers; the rest is as usual."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def _waiter(own: int, shared: int) -> Callable[[], Any]:
+    """Waits until one of the sockets can be read; of workers waiting for `shared`, one is woken."""
+    if hasattr(select, "EPOLLEXCLUSIVE"):
+        poll = select.epoll()
+        poll.register(own, select.EPOLLIN)
+        poll.register(shared, select.EPOLLIN | select.EPOLLEXCLUSIVE)
+        return poll.poll
+    plain = select.poll()
+    plain.register(own, select.POLLIN)
+    plain.register(shared, select.POLLIN)
+    return plain.poll

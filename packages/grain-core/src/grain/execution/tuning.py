@@ -1,0 +1,373 @@
+"""Choosing workers, threads and buffers by running a dataset with a few of them."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
+from grain.dataset.element_spec import get_element_spec
+from grain.dataset.prefetch import ProcessPrefetchIterDataset
+from grain.dataset.to_iter import PrefetchIterDataset
+from grain.execution.measuring import Clock, Measurement, Measurer, Stopwatch, processors
+from grain.execution.thread_prefetch import ThreadPrefetchIterDataset
+from grain.execution.tuning_report import Candidate, Trial, TuningReport
+from grain.options import MultiprocessingOptions, ReadOptions, checked_int
+
+T = TypeVar("T")
+
+# What costs more must be faster by this much; what costs less may be slower by the other.
+_WORTH = 1.1
+_AS_GOOD = 0.95
+# Nobody starts a process or a thread for a dataset that is read as a whole in less time.
+_START_SECONDS = 0.1
+# A candidate tells no more in a longer time than this.
+_TRIAL_SECONDS = 1.0
+_TIME_BUDGET_SECONDS = 10.0
+_MANY_THREADS = 64
+_WORKER_BUFFERS = (4, 16)
+
+
+@dataclasses.dataclass(frozen=True)
+class PerformanceConfig:
+    """Options for reading a dataset.
+
+    Attributes:
+      multiprocessing_options: for `IterDataset.mp_prefetch`.
+      read_options: for `MapDataset.to_iter_dataset`.
+      report: what was measured, where this was chosen by measuring; printed, it is a table.
+    """
+
+    multiprocessing_options: MultiprocessingOptions | None = None
+    read_options: ReadOptions | None = None
+    report: TuningReport | None = dataclasses.field(
+        default=None, init=False, repr=False, compare=False
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What tuning must keep to.
+
+    Attributes:
+      memory: bytes that worker processes and elements kept ready may take; None is no limit.
+      workers: how many worker processes there may be.
+      buffer: how many elements each process may keep ready.
+      samples: with how many elements each candidate warms up.
+      seconds: how long all the measuring may take, about.
+    """
+
+    memory: int | None
+    workers: int
+    buffer: int
+    samples: int
+    seconds: float
+
+
+def pick_performance_config(
+    ds: IterDataset[Any],
+    *,
+    ram_budget_mb: int | None,
+    max_workers: int | None,
+    max_buffer_size: int | None,
+    samples_to_check: int = 5,
+) -> PerformanceConfig:
+    """Runs a dataset with a few options, for seconds at most, and says which are the best.
+
+    More workers, threads or buffers are chosen only where they make it faster. What was measured is in
+    the `report` of the result.
+
+    Args:
+      ds: the dataset; it is not changed.
+      ram_budget_mb: how much memory worker processes and elements that are kept ready may take, in
+        megabytes; None is no limit.
+      max_workers: how many worker processes there may be; None is one for each processor.
+      max_buffer_size: how many elements each process may keep ready; None is as many as
+        `grain.ReadOptions` has.
+      samples_to_check: with how many elements each try warms up before it is timed.
+
+    >>> import grain
+    >>> config = pick_performance_config(
+    ...     grain.MapDataset.range(100).to_iter_dataset(),
+    ...     ram_budget_mb=64,
+    ...     max_workers=4,
+    ...     max_buffer_size=50,
+    ... )
+    >>> config.multiprocessing_options.num_workers
+    0
+    """
+    if not isinstance(ds, (IterDataset, MapDataset)):
+        raise TypeError(f"ds must be a dataset, got {ds!r} of type {type(ds).__name__}.")
+    limits = _limits(
+        ram_budget_mb, max_workers, max_buffer_size, samples_to_check, _TIME_BUDGET_SECONDS
+    )
+    iterable = ds.to_iter_dataset() if isinstance(ds, MapDataset) else ds
+    return config_of(search(iterable, limits))
+
+
+def autotune(
+    ds: IterDataset[T],
+    *,
+    ram_budget_mb: int | None = 1024,
+    max_workers: int | None = None,
+    max_buffer_size: int | None = None,
+    samples_to_check: int = 5,
+    time_budget_seconds: float = _TIME_BUDGET_SECONDS,
+) -> TunedIterDataset[T]:
+    """The same dataset, read with the options that turn out best; its `report` says what was measured.
+
+    Elements, their order and states stay what they are.
+
+    Args:
+      ds: the dataset; it is not changed.
+      ram_budget_mb: how much memory worker processes and elements that are kept ready may take, in
+        megabytes; None is no limit.
+      max_workers: how many worker processes there may be; None is one for each processor.
+      max_buffer_size: how many elements each process may keep ready; None is as many as
+        `grain.ReadOptions` has.
+      samples_to_check: with how many elements each try warms up before it is timed.
+      time_budget_seconds: about how long the measuring may take.
+
+    >>> import grain
+    >>> tuned = autotune(grain.MapDataset.range(4).to_iter_dataset().batch(2))
+    >>> list(tuned)
+    [array([0, 1]), array([2, 3])]
+    >>> tuned.report.chosen.workers
+    0
+    """
+    if not isinstance(ds, IterDataset):
+        raise TypeError(
+            f"autotune needs a grain.IterDataset, got {type(ds).__name__}; call "
+            "`to_iter_dataset()` first."
+        )
+    limits = _limits(
+        ram_budget_mb, max_workers, max_buffer_size, samples_to_check, time_budget_seconds
+    )
+    report = search(ds, limits)
+    tuned = ds if report.chosen is None else run_with(ds, report.chosen)
+    return TunedIterDataset(tuned, report)
+
+
+class TunedIterDataset(IterDataset[T]):
+    """A dataset as `autotune` reads it.
+
+    Attributes:
+      report: what was measured; printed, it is a table.
+    """
+
+    def __init__(self, parent: IterDataset[T], report: TuningReport):
+        super().__init__(parent)
+        self.report = report
+
+    def __iter__(self) -> DatasetIterator[T]:
+        iterator: DatasetIterator[T] = self._parent.__iter__()
+        return iterator
+
+    def __str__(self) -> str:
+        return f"TunedIterDataset({self.report.chosen})"
+
+    def _length(self) -> int | None:
+        length: int | None = self._parent._length()
+        return length
+
+    @property
+    def _element_spec(self) -> Any:
+        return get_element_spec(self._parent)
+
+
+def _limits(
+    ram_budget_mb: Any, max_workers: Any, max_buffer_size: Any, samples: Any, seconds: Any
+) -> Limits:
+    if ram_budget_mb is not None:
+        _check_positive("ram_budget_mb", ram_budget_mb, "positive or None")
+    _check_positive("time_budget_seconds", seconds, "positive")
+    workers, buffer = processors(), ReadOptions().prefetch_buffer_size
+    if max_workers is not None:
+        workers = checked_int("max_workers", max_workers, least=0)
+    if max_buffer_size is not None:
+        buffer = checked_int("max_buffer_size", max_buffer_size, least=1)
+    return Limits(
+        memory=None if ram_budget_mb is None else int(ram_budget_mb * 2**20),
+        workers=workers,
+        buffer=buffer,
+        samples=checked_int("samples_to_check", samples, least=1),
+        seconds=seconds,
+    )
+
+
+def _check_positive(name: str, value: Any, wanted: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(
+            f"{name} must be a number, {wanted}, got {value!r} of type {type(value).__name__}."
+        )
+    if not value > 0:
+        raise ValueError(f"{name} must be {wanted}, got {value}.")
+
+
+def config_of(report: TuningReport) -> PerformanceConfig:
+    """What a report comes to, in the form that users of options know."""
+    chosen = report.chosen
+    if chosen is None:
+        config = PerformanceConfig(MultiprocessingOptions(), ReadOptions())
+    else:
+        config = PerformanceConfig(chosen.multiprocessing_options, chosen.read_options)
+    object.__setattr__(config, "report", report)
+    return config
+
+
+def search(
+    ds: IterDataset[Any],
+    limits: Limits,
+    measure: Measurer | None = None,
+    clock: Clock = time.perf_counter,
+) -> TuningReport:
+    """Tries candidates one after the other, each a step from the best so far."""
+    found = _Search(ds, limits, measure or Stopwatch(), clock)
+    found.run()
+    return TuningReport(
+        trials=tuple(found.trials),
+        chosen=None if found.best is None else found.best.candidate,
+        seconds=clock() - found.started,
+    )
+
+
+class _Search:
+    """A search under way: what was tried, and the best of it."""
+
+    def __init__(self, ds: IterDataset[Any], limits: Limits, measure: Measurer, clock: Clock):
+        self._ds = ds
+        self._limits = limits
+        self._measure = measure
+        self._clock = clock
+        self.started = clock()
+        self.trials: list[Trial] = []
+        self.best: Trial | None = None
+        self._nbytes = 1
+        # So many trials may still come, to divide the time among them.
+        self._planned = 4 + len(_WORKER_BUFFERS) + limits.workers.bit_length()
+
+    def run(self) -> None:
+        inline = Candidate(workers=0, worker_buffer=1, threads=0, buffer=0)
+        alone = self._try(inline, must_work=True)
+        if alone is None or not alone.elements:
+            return
+        self._judge(alone, 0.0)
+        if alone.whole and alone.seconds < _START_SECONDS:
+            return
+        if _reads_map_dataset(self._ds):
+            # They start only where they pay, also when the consumer waits for something else.
+            usual = ReadOptions().num_threads
+            self._step(_AS_GOOD, threads=usual, buffer=self._affordable(0))
+            self._step(_WORTH, threads=_MANY_THREADS, buffer=self._affordable(0))
+        self._add_workers()
+        self._shrink_buffer()
+
+    def _add_workers(self) -> None:
+        workers = min(2, self._limits.workers)
+        while workers:
+            buffer = self._affordable(workers) if self._best().buffer else 0
+            if not self._step(_WORTH, workers=workers, buffer=buffer):
+                return
+            if workers == self._limits.workers:
+                break
+            workers = min(2 * workers, self._limits.workers)
+        for size in _WORKER_BUFFERS:
+            if not self._best().workers or not self._step(_WORTH, worker_buffer=size):
+                return
+
+    def _shrink_buffer(self) -> None:
+        small = max(1, 2 * self._best().threads)
+        if small < self._best().buffer:
+            self._step(_AS_GOOD, buffer=small)
+
+    def _best(self) -> Candidate:
+        assert self.best is not None
+        return self.best.candidate
+
+    def _step(self, worth: float, **changes: int) -> bool:
+        """Tries the best one with changes; whether it is better by enough, and takes its place."""
+        measured = self._try(dataclasses.replace(self._best(), **changes))
+        return measured is not None and self._judge(measured, worth)
+
+    def _judge(self, measured: Measurement, worth: float) -> bool:
+        """Compares the last trial with the best one."""
+        trial, best, allowed = self.trials[-1], self.best, self._limits.memory
+        verdict = ""
+        if best is not None:
+            assert best.measured is not None
+            if trial.memory is not None and allowed is not None and trial.memory > allowed:
+                verdict = f"over the budget of {allowed / 2**20:.0f} MB"
+            elif measured.rate <= worth * best.measured.rate:
+                verdict = "not better"
+        self.trials[-1] = dataclasses.replace(trial, verdict=verdict or "chosen")
+        if verdict:
+            return False
+        if best is not None:
+            self.trials[self.trials.index(best)] = dataclasses.replace(best, verdict="")
+        self.best = self.trials[-1]
+        return True
+
+    def _affordable(self, workers: int) -> int:
+        """How many elements each process may keep ready."""
+        if self._limits.memory is None:
+            return self._limits.buffer
+        share = self._limits.memory // self._nbytes // max(1, workers)
+        return max(1, min(self._limits.buffer, share))
+
+    def _try(self, candidate: Candidate, must_work: bool = False) -> Measurement | None:
+        """Runs the dataset with a candidate, if there is time."""
+        left = self._limits.seconds - (self._clock() - self.started)
+        if left <= 0 and self.trials:
+            self.trials.append(Trial(candidate=candidate, verdict="not tried: the time was up"))
+            return None
+        seconds = min(_TRIAL_SECONDS, left / max(1, self._planned - len(self.trials)))
+        tried = run_with(self._ds, candidate)
+        try:
+            measured = self._measure(tried, seconds=seconds, samples=self._limits.samples)
+        except Exception as error:
+            if must_work:  # Not a matter of options.
+                raise
+            reason = f"failed: {type(error).__name__}: {error}"
+            self.trials.append(Trial(candidate=candidate, verdict=reason.splitlines()[0]))
+            return None
+        self._nbytes = max(self._nbytes, measured.nbytes)
+        memory = None
+        if measured.worker_bytes is not None:
+            memory = measured.worker_bytes + candidate.kept() * self._nbytes
+        self.trials.append(Trial(candidate=candidate, measured=measured, memory=memory))
+        return measured
+
+
+def run_with(ds: IterDataset[T], candidate: Candidate) -> IterDataset[T]:
+    """A dataset with the options of a candidate."""
+    read: IterDataset[T] = read_with(ds, candidate.read_options)
+    return read.mp_prefetch(candidate.multiprocessing_options, _worker_init_fn(ds))
+
+
+def read_with(ds: Any, options: ReadOptions) -> Any:
+    """A copy of a dataset that reads with other options, and computes nothing ahead in between."""
+    if isinstance(ds, (ProcessPrefetchIterDataset, ThreadPrefetchIterDataset, TunedIterDataset)):
+        return read_with(ds._parent, options)
+    if isinstance(ds, PrefetchIterDataset):
+        return PrefetchIterDataset(ds._parent, options, ds._allow_nones)
+    changed = copy.copy(ds)
+    changed._parents = tuple(
+        read_with(parent, options) if isinstance(parent, IterDataset) else parent
+        for parent in ds._parents
+    )
+    return changed
+
+
+def _worker_init_fn(ds: Any) -> Callable[[int, int], None] | None:
+    """What workers are to do first, as the dataset's own `mp_prefetch` was told."""
+    if isinstance(ds, ProcessPrefetchIterDataset) and ds._worker_init_fn is not None:
+        return ds._worker_init_fn
+    found = (_worker_init_fn(parent) for parent in ds._parents)
+    return next((function for function in found if function is not None), None)
+
+
+def _reads_map_dataset(ds: Any) -> bool:
+    return isinstance(ds, PrefetchIterDataset) or any(map(_reads_map_dataset, ds._parents))

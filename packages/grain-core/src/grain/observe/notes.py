@@ -1,0 +1,50 @@
+"""Notes that tell where in a pipeline an exception was raised."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+_PREFIX = "grain: "
+
+
+def add_note(error: BaseException, text: str) -> None:
+    """Notes the place of an error, once: the innermost operation knows it best."""
+    notes = getattr(error, "__notes__", ())
+    if not any(note.startswith(_PREFIX) for note in notes):
+        error.add_note(_PREFIX + text)
+
+
+def note_element(error: BaseException, operation: Any, index: Any, sources: str = "") -> None:
+    """Notes that `operation` failed on the element at `index`."""
+    add_note(
+        error, f"raised in {operation} at index {index}{f', over {sources}' if sources else ''}."
+    )
+
+
+def as_failure(error: Exception) -> Exception:
+    """The error itself; for a StopIteration, which would end the stream unnoticed, a RuntimeError."""
+    if not isinstance(error, StopIteration):
+        return error
+    failure = RuntimeError(
+        "A user's function raised StopIteration; return a value or raise another exception."
+    )
+    failure.__cause__ = error
+    return failure
+
+
+def transform_name(transform: Any) -> str:
+    """A short, readable name of a function or a transformation object.
+
+    >>> transform_name(len)
+    'len'
+    """
+    code = getattr(transform, "__code__", None)
+    if code is not None:
+        path = code.co_filename.split(os.sep)
+        shown = "/".join(path[-3:])
+        return f"{transform.__name__} @ .../{shown}:{code.co_firstlineno}"
+    kind: Any = type(transform)
+    if kind.__repr__ is not object.__repr__ and not hasattr(transform, "__name__"):
+        return repr(transform)
+    return str(getattr(transform, "__name__", kind.__name__))
