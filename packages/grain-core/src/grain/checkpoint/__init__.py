@@ -1,0 +1,37 @@
+"""Saving and restoring iterators with Orbax.
+
+`CheckpointSave` and `CheckpointRestore` need Orbax and are made when they are first asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grain.checkpoint.handler import CheckpointHandler
+from grain.dataset.description.changes import (
+    ChangedMixtureWarning,
+    ChangedPipelineError,
+    allow_changes,
+)
+
+__all__ = [
+    "ChangedMixtureWarning",
+    "ChangedPipelineError",
+    "CheckpointHandler",
+    "CheckpointRestore",
+    "CheckpointSave",
+    "allow_changes",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("CheckpointRestore", "CheckpointSave"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from grain.checkpoint import orbax_args
+    except Exception as error:  # Versions that do not fit fail in ways of their own.
+        raise AttributeError(
+            f"grain.checkpoint.{name} needs orbax-checkpoint, which cannot be imported ({error}). "
+            'Install it with `pip install "grain-core[orbax]"`.'
+        ) from error
+    return getattr(orbax_args, name)

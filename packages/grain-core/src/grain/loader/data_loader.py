@@ -1,0 +1,260 @@
+"""DataLoader and its iterator."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
+
+from grain.dataset.base import IterDataset
+from grain.dataset.description.changes import allowing
+from grain.dataset.description.lines import Line, describe_source
+from grain.dataset.description.stable_text import stable_text
+from grain.dataset.saving import SavesItself
+from grain.loader import state as states
+from grain.loader.pipeline import (
+    SampledMapDataset,
+    apply_to_data,
+    apply_to_records,
+    check_operations,
+    data_of,
+    needs_records,
+)
+from grain.options import MultiprocessingOptions, ReadOptions, checked_int
+from grain.sharding import ShardOptions, checked_shard_options
+
+T = TypeVar("T")
+
+_PLAIN_SOURCES = (list, tuple, dict, str, bytes, np.ndarray)
+
+
+class DataLoader:
+    """Reads records in the order of a sampler and applies transformations to them.
+
+    Args:
+      data_source: records, by `__len__` and `__getitem__`.
+      sampler: the order, the epochs and the shard.
+      operations: transformations, applied one after the other.
+      worker_count: worker processes; 0 computes in this process, None picks a number. It changes
+        neither the elements nor the state.
+      worker_buffer_size: how many elements each worker computes ahead.
+      shard_options: the shard to read; by default the sampler's.
+      read_options: threads and buffer for reading ahead.
+      enable_profiling: accepted for compatibility.
+      worker_init_fn: called in each worker with its index and the number of workers.
+
+    >>> import grain
+    >>> loader = DataLoader(
+    ...     data_source=["a", "b", "c"],
+    ...     sampler=grain.samplers.IndexSampler(num_records=3, num_epochs=1),
+    ... )
+    >>> list(loader)
+    ['a', 'b', 'c']
+    """
+
+    def __init__(
+        self,
+        *,
+        data_source: Any,
+        sampler: Any,
+        operations: Sequence[Any] = (),
+        worker_count: int | None = 0,
+        worker_buffer_size: int = 1,
+        shard_options: ShardOptions | None = None,
+        read_options: ReadOptions | None = None,
+        enable_profiling: bool = False,
+        worker_init_fn: Callable[[int, int], None] | None = None,
+    ):
+        if (
+            worker_count is not None
+            and checked_int("worker_count", worker_count, least=-(2**63)) < 0
+        ):
+            raise ValueError(
+                "Worker count should be greater than or equal zero. Current worker_count is "
+                f"{worker_count}."
+            )
+        if not hasattr(type(sampler), "__getitem__"):
+            raise TypeError(
+                "sampler must have `__getitem__(index) -> RecordMetadata`, such as "
+                f"grain.samplers.IndexSampler; got {sampler!r} of type {type(sampler).__name__}."
+            )
+        self._data_source = data_source
+        self._sampler = sampler
+        self._operations = check_operations(operations)
+        self._shard_options = _shard_of(sampler, shard_options)
+        self._read_options = read_options or ReadOptions()
+        self._multiprocessing_options = MultiprocessingOptions(
+            num_workers=worker_count,
+            per_worker_buffer_size=worker_buffer_size,
+            enable_profiling=enable_profiling,
+        )
+        self._worker_init_fn = worker_init_fn
+        self._dataset = self._create_dataset()
+
+    @property
+    def data_source(self) -> Any:
+        """Where the records come from."""
+        return self._data_source
+
+    @property
+    def sampler(self) -> Any:
+        """The order in which they are read."""
+        return self._sampler
+
+    @property
+    def operations(self) -> tuple[Any, ...]:
+        """The transformations."""
+        return self._operations
+
+    @property
+    def shard_options(self) -> ShardOptions:
+        """The shard that is read."""
+        return self._shard_options
+
+    @property
+    def read_options(self) -> ReadOptions:
+        """Threads and buffer for reading ahead."""
+        return self._read_options
+
+    @property
+    def multiprocessing_options(self) -> MultiprocessingOptions:
+        """Worker processes and how far they are ahead."""
+        return self._multiprocessing_options
+
+    def _create_dataset(self) -> IterDataset[Any]:
+        with_records = needs_records(self._operations)
+        records = SampledMapDataset(
+            self._data_source, self._sampler, self._shard_options, with_records
+        )
+        # A record may be None: what that means is for the operations to say.
+        dataset = records.to_iter_dataset(self._read_options, allow_nones=True)
+        apply = apply_to_records if with_records else apply_to_data
+        for operation in self._operations:
+            dataset = apply(dataset, operation)
+        if with_records:
+            dataset = dataset.map(data_of)
+        return dataset.mp_prefetch(self._multiprocessing_options, self._worker_init_fn)
+
+    def __len__(self) -> int:
+        if not hasattr(type(self._sampler), "__len__"):
+            raise TypeError(
+                f"object of type 'DataLoader' has no len(): its sampler {type(self._sampler).__name__} "
+                "has none, so that how many elements there are is known only by reading them."
+            )
+        return len(self._dataset)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> DataLoaderIterator[Any]:
+        return DataLoaderIterator(self, None)
+
+    def __repr__(self) -> str:
+        operations = ", ".join(str(operation) for operation in self._operations)
+        return (
+            f"DataLoader(data_source={self._data_source!r}, sampler={self._sampler!r}, "
+            f"operations=[{operations}], {self._multiprocessing_options})"
+        )
+
+    # What a state says of the loader it belongs to; a sampler's or a source's repr may cost something.
+    @functools.cached_property
+    def _sampler_text(self) -> str:
+        return repr(self._sampler)
+
+    @functools.cached_property
+    def _source_text(self) -> str:
+        source = self._data_source
+        # The text of a plain sequence would be the data itself.
+        return repr(type(source) if isinstance(source, _PLAIN_SOURCES) else source)
+
+
+def _shard_of(sampler: Any, given: ShardOptions | None) -> ShardOptions:
+    if given is not None:
+        return checked_shard_options(given)
+    shard = getattr(sampler, "_shard_options", None)
+    if not isinstance(shard, ShardOptions):
+        raise ValueError(
+            "No shard options were provided to the DataLoader. Please pass shard options to the "
+            "DataLoader. Previously sharding was handled by the Sampler but going forward sharding "
+            "will be handled by the DataLoader for greater flexibility. Here the sampler "
+            f"{type(sampler).__name__} has none either; grain.sharding.NoSharding() reads all."
+        )
+    return shard
+
+
+class DataLoaderIterator(SavesItself, Iterator[T], Generic[T]):
+    """An iterator over a `DataLoader`'s elements, whose state is a few lines of JSON."""
+
+    def __init__(self, data_loader: DataLoader, state: Any, validate_state: bool = True):
+        del validate_state
+        self._data_loader = data_loader
+        self._iterator = iter(data_loader._dataset)
+        if state is not None:
+            self.set_state(state)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> T:
+        element: T = next(self._iterator)
+        return element
+
+    def get_state(self) -> bytes:
+        """The position, as JSON."""
+        loader = self._data_loader
+        return states.encode(
+            self._iterator.get_state(),
+            loader._shard_options,
+            loader._multiprocessing_options.num_workers or 0,
+            loader._sampler_text,
+            loader._source_text,
+        )
+
+    def set_state(self, state: bytes, *, allow: str | Iterable[str] = ()) -> None:
+        """Goes to a position that `get_state` returned, whatever the number of workers was.
+
+        Args:
+          state: the position.
+          allow: what may differ in the loader that saved it, "sampler" or "source"; the position in
+            its order is then taken over as it is.
+        """
+        loader = self._data_loader
+        with allowing(allow):
+            inner = states.decode(
+                state, loader._shard_options, loader._sampler_text, loader._source_text
+            )
+            self._iterator.set_state(inner)
+
+    def _describe(self) -> list[Line]:
+        loader, shard = self._data_loader, self._data_loader._shard_options
+        return [
+            *describe_source(loader._data_source),
+            Line("sampler", stable_text(loader._sampler)),
+            Line("shard", f"{shard.shard_index} of {shard.shard_count}"),
+            *(Line("operation", stable_text(operation)) for operation in loader._operations),
+        ]
+
+    def start_prefetch(self) -> None:
+        """Begins to compute ahead, before the first element is asked for."""
+        self._iterator.start_prefetch()
+
+    def close(self) -> None:
+        """Gives back threads, processes and memory. A closed iterator cannot be advanced."""
+        self._iterator.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return f"PyGrainDatasetIterator(state={self.get_state().decode()})"

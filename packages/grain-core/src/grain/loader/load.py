@@ -1,0 +1,61 @@
+"""`grain.load`: a `DataLoader` in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from grain.loader.data_loader import DataLoader
+from grain.options import ReadOptions
+from grain.samplers import IndexSampler
+from grain.sharding import NO_SHARDING, ShardOptions
+from grain.transforms import Batch, Transformation
+
+
+def load(
+    source: Any,
+    *,
+    num_epochs: int | None = None,
+    shuffle: bool = False,
+    seed: int | None = None,
+    shard_options: ShardOptions = NO_SHARDING,
+    transformations: Sequence[Transformation] = (),
+    batch_size: int | None = None,
+    drop_remainder: bool = False,
+    worker_count: int | None = 0,
+    read_options: ReadOptions | None = None,
+) -> DataLoader:
+    """Makes a `DataLoader` over a source.
+
+    Args:
+      source: records, by `__len__` and `__getitem__`.
+      num_epochs: how often to go through the records; None goes on without end.
+      shuffle: whether each epoch is shuffled; needs a seed.
+      seed: for shuffling and random transformations.
+      shard_options: which part of the records this process reads.
+      transformations: what to do with each record.
+      batch_size: batches the transformed records, if given.
+      drop_remainder: whether the last, shorter batch is left out.
+      worker_count: worker processes; 0 computes in this process.
+      read_options: threads and buffer for reading ahead.
+
+    >>> list(load([1, 2, 3], num_epochs=1, batch_size=2))
+    [array([1, 2]), array([3])]
+    """
+    sampler = IndexSampler(
+        num_records=len(source),
+        shard_options=shard_options,
+        shuffle=shuffle,
+        num_epochs=num_epochs,
+        seed=seed,
+    )
+    operations = list(transformations)
+    if batch_size is not None:
+        operations.append(Batch(batch_size, drop_remainder=drop_remainder))
+    return DataLoader(
+        data_source=source,
+        sampler=sampler,
+        operations=operations,
+        worker_count=worker_count,
+        read_options=read_options,
+    )

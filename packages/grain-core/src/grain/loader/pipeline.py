@@ -1,0 +1,314 @@
+"""The dataset behind a `DataLoader`: records in the sampler's order, then the operations."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from grain import transforms, tree
+from grain.dataset.base import DatasetIterator, IndexedMapDataset, IterDataset
+from grain.dataset.filter import FilterIterDataset
+from grain.dataset.flat_map import FlatMapIterDataset
+from grain.dataset.map import MapIterDataset
+from grain.dataset.runs import EndOfDataError, Partial
+from grain.dataset.source import SourceMapDataset
+from grain.index.permutation import IndexArray
+from grain.observe.notes import as_failure, note_element
+from grain.records import Record, RecordMetadata, as_record
+from grain.samplers import IndexSampler
+from grain.sharding import ShardOptions
+
+Transformation = transforms.Transformation
+_KNOWN = (
+    transforms.Batch,
+    transforms.Map,
+    transforms.RandomMap,
+    transforms.TfRandomMap,
+    transforms.Filter,
+    transforms.FlatMap,
+)
+
+
+def check_operations(operations: Any) -> tuple[Any, ...]:
+    """Returns the operations, or raises an error that shows the one that is none."""
+    if isinstance(operations, (str, bytes)) or not isinstance(operations, Sequence):
+        raise TypeError(
+            "operations must be a sequence of grain.transforms objects, got "
+            f"{operations!r} of type {type(operations).__name__}."
+        )
+    for number, operation in enumerate(operations):
+        if not isinstance(operation, _KNOWN) and not callable(operation):
+            raise TypeError(
+                f"operations[{number}] is {operation!r} of type {type(operation).__name__}; expected "
+                "a Map, RandomMap, Filter, FlatMap or Batch of grain.transforms, or a function from "
+                "an iterator of grain.Record to another."
+            )
+    return tuple(operations)
+
+
+def needs_records(operations: Sequence[Any]) -> bool:
+    """Whether an operation looks at the metadata of a record, and not at its data alone."""
+    plain = (transforms.Batch, transforms.Map, transforms.Filter, transforms.FlatMap)
+    return not all(isinstance(operation, plain) for operation in operations)
+
+
+class SampledMapDataset(IndexedMapDataset[Any]):
+    """The records of one shard, in the order of the sampler."""
+
+    def __init__(self, source: Any, sampler: Any, shard: ShardOptions, with_metadata: bool):
+        super().__init__()
+        self._records: SourceMapDataset[Any] = SourceMapDataset(source)
+        self._sampler = sampler
+        self._shard = shard
+        self._with_metadata = with_metadata
+        try:
+            total = len(sampler)
+        except TypeError:
+            total = sys.maxsize  # The sampler tells by an IndexError where it ends.
+        # Every shard takes the same number of steps, so that processes that train together stay together.
+        self._length = total // shard.shard_count
+        if type(sampler) is IndexSampler and not len(sampler._keys):
+            self._length = 0  # More shards than records: this one has none.
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __str__(self) -> str:
+        return f"SampledMapDataset(source={type(self._records._source).__name__})"
+
+    def _read(self, indices: IndexArray) -> list[Any]:
+        if not indices.size:
+            return []
+        global_indices = indices * self._shard.shard_count + self._shard.shard_index
+        if type(self._sampler) is IndexSampler and not self._with_metadata:
+            keys = self._sampler._record_keys(global_indices // self._sampler_shards())
+            return self._records._read(keys)
+        metadata, ended = self._ask_sampler(global_indices)
+        elements = self._read_keys([item.record_key for item in metadata])
+        return self._records_of(metadata, elements, ended)
+
+    def _records_of(
+        self, metadata: list[RecordMetadata], elements: list[Any], ended: Exception | None
+    ) -> list[Any]:
+        made: list[Any] = elements
+        if self._with_metadata:
+            made = [Record(*pair) for pair in zip(metadata, elements, strict=False)]
+        if isinstance(elements, Partial):
+            return Partial(list(made), elements.error)
+        return made if ended is None else Partial(made, ended)
+
+    def _read_keys(self, keys: list[Any]) -> list[Any]:
+        if all(isinstance(key, (int, np.integer)) for key in keys):
+            return self._records._read(np.array(keys, dtype=np.int64))
+        # A sampler may use whatever keys its source understands.
+        elements: list[Any] = []
+        for key in keys:
+            try:
+                elements.append(self._records._source[key])
+            except Exception as raised:
+                error = as_failure(raised)
+                note_element(error, self._records, key)
+                return Partial(elements, error)
+        return elements
+
+    def _sampler_shards(self) -> int:
+        return int(self._sampler._shard_options.shard_count)
+
+    def _ask_sampler(
+        self, global_indices: IndexArray
+    ) -> tuple[list[RecordMetadata], Exception | None]:
+        metadata: list[RecordMetadata] = []
+
+        def ask(index: int) -> RecordMetadata:
+            found: RecordMetadata = self._sampler[index]
+            found.record_key  # noqa: B018  What has none is no metadata.
+            return found
+
+        try:
+            metadata.extend(map(ask, global_indices.tolist()))
+        except IndexError as error:
+            end = EndOfDataError(str(error))
+            end.__cause__ = error
+            return metadata, end
+        except Exception as error:
+            note_element(error, type(self._sampler).__name__, int(global_indices[len(metadata)]))
+            return metadata, error
+        if len(metadata) < global_indices.size:
+            name, index = type(self._sampler).__name__, int(global_indices[len(metadata)])
+            stopped = RuntimeError(
+                f"{name}[{index}] raised StopIteration; a sampler ends with an IndexError."
+            )
+            return metadata, stopped
+        return metadata, None
+
+
+@dataclasses.dataclass(frozen=True)
+class OnData:
+    """Applies a function to a record's data and keeps its metadata."""
+
+    function: Callable[[Any], Any]
+
+    def __call__(self, record: Record[Any]) -> Record[Any]:
+        return Record(record.metadata, self.function(record.data))
+
+
+@dataclasses.dataclass(frozen=True)
+class OnDataAndRng:
+    """Applies a function to a record's data and generator."""
+
+    function: Callable[[Any, np.random.Generator], Any]
+
+    def __call__(self, record: Record[Any]) -> Record[Any]:
+        rng = record.metadata.rng
+        if rng is None:
+            raise ValueError(
+                "A random transformation needs a generator, but the sampler gave none for "
+                f"{record.metadata}. Give the sampler a seed."
+            )
+        return Record(record.metadata, self.function(record.data, rng))
+
+
+@dataclasses.dataclass(frozen=True)
+class DataCondition:
+    """Whether a condition holds for a record's data."""
+
+    function: Callable[[Any], bool]
+
+    def __call__(self, record: Record[Any]) -> bool:
+        return self.function(record.data)
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchData:
+    """Stacks the data of records; the batch has the metadata of its last record."""
+
+    function: Callable[[Sequence[Any]], Any] | None
+
+    def __call__(self, records: Sequence[Record[Any]]) -> Record[Any]:
+        make = self.function or tree.stack
+        metadata = records[-1].metadata.remove_record_key()
+        return Record(metadata, make([record.data for record in records]))
+
+
+class SplitData(transforms.FlatMap):
+    """Splits a record's data; the pieces have the record's metadata."""
+
+    def __init__(self, transform: transforms.FlatMap):
+        self._transform = transform
+        self.max_fan_out = getattr(transform, "max_fan_out", sys.maxsize)
+
+    def flat_map(self, element: Record[Any]) -> list[Record[Any]]:
+        return [Record(element.metadata, part) for part in self._transform.flat_map(element.data)]
+
+
+class DataMapIterDataset(MapIterDataset[Any]):
+    """Applies a function to every record, None included."""
+
+    _skips_none = False
+
+
+class DataFilterIterDataset(FilterIterDataset[Any]):
+    """The records for which a function is true; it is asked about None, too."""
+
+    _skips_none = False
+
+
+def data_of(record: Any) -> Any:
+    """The data of a record, where the pipeline ends."""
+    return as_record(record).data
+
+
+def apply_to_data(dataset: IterDataset[Any], operation: Any) -> IterDataset[Any]:
+    """Applies an operation where elements are plain data."""
+    match operation:
+        case transforms.Map():
+            return DataMapIterDataset(dataset, operation)
+        case transforms.Filter():
+            return DataFilterIterDataset(dataset, operation)
+        case transforms.FlatMap():
+            return FlatMapIterDataset(dataset, operation)
+        case _:
+            return dataset.apply(operation)
+
+
+def apply_to_records(dataset: IterDataset[Any], operation: Any) -> IterDataset[Any]:
+    """Applies an operation where elements are records."""
+    match operation:
+        case transforms.Map():
+            return dataset.map(OnData(operation.map))
+        case transforms.RandomMap():
+            return dataset.map(OnDataAndRng(operation.random_map))
+        case transforms.TfRandomMap():
+            return dataset.map(OnDataAndRng(operation.np_random_map))
+        case transforms.Filter():
+            return dataset.filter(DataCondition(operation.filter))
+        case transforms.FlatMap():
+            return FlatMapIterDataset(dataset, SplitData(operation))
+        case transforms.Batch():
+            return dataset.batch(
+                operation.batch_size,
+                drop_remainder=operation.drop_remainder,
+                batch_fn=BatchData(operation.batch_fn),
+            )
+        case _:
+            return OperationIterDataset(dataset, operation)
+
+
+class OperationIterDataset(IterDataset[Any]):
+    """Runs a function from an iterator of records to another."""
+
+    def __init__(self, parent: IterDataset[Any], operation: Callable[..., Iterator[Record[Any]]]):
+        super().__init__(parent)
+        self._operation = operation
+
+    def __iter__(self) -> DatasetIterator[Any]:
+        return OperationDatasetIterator(self._parent.__iter__(), self._operation)
+
+    def __str__(self) -> str:
+        return f"OperationIterDataset(operation={type(self._operation).__name__})"
+
+
+class OperationDatasetIterator(DatasetIterator[Any]):
+    """Feeds records to an operation; its state is the parent's after the last record of a result.
+
+    Which record that is, a result's metadata says. Restoring starts the operation anew there.
+    """
+
+    def __init__(self, parent: DatasetIterator[Any], operation: Any):
+        super().__init__(parent)
+        self._operation = operation
+        self._start()
+
+    def _start(self) -> None:
+        self._states: dict[int, Any] = {}
+        self._state = self._parent.get_state()
+        self._output = iter(self._operation(self._feed()))
+
+    def _feed(self) -> Iterator[Record[Any]]:
+        for record in self._parent:
+            self._states[record.metadata.index] = self._parent.get_state()
+            yield record
+
+    def __next__(self) -> Any:
+        self._assert_not_closed()
+        try:
+            record = as_record(next(self._output))
+        except StopIteration:
+            self._state = self._parent.get_state()
+            raise
+        index = record.metadata.index
+        if index in self._states:
+            self._state = self._states[index]
+            self._states = {seen: s for seen, s in self._states.items() if seen >= index}
+        return record
+
+    def get_state(self) -> Any:
+        return self._state
+
+    def set_state(self, state: Any) -> None:
+        self._parent.set_state(state)
+        self._start()
