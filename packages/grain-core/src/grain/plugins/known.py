@@ -1,0 +1,57 @@
+"""The plugins this project publishes: the names a core without them can still explain."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class KnownPlugin(NamedTuple):
+    """A published plugin, described well enough to say what to install."""
+
+    name: str
+    distribution: str
+    public_names: tuple[str, ...]
+    schemes: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ()
+
+    @property
+    def install(self) -> str:
+        """The command that installs it.
+
+        Example:
+            >>> KNOWN_PLUGINS[0].install
+            'pip install "grain-core[arrayrecord]"'
+        """
+        return f'pip install "grain-core[{self.name}]"'
+
+
+KNOWN_PLUGINS = (
+    KnownPlugin(
+        name="arrayrecord",
+        distribution="grain-arrayrecord",
+        public_names=("ArrayRecordDataSource",),
+        schemes=("arrayrecord",),
+        suffixes=(".array_record", ".arrayrecord"),
+    ),
+    KnownPlugin(
+        name="parquet",
+        distribution="grain-parquet",
+        public_names=("ParquetDataSource", "ParquetIterDataset"),
+        schemes=("parquet",),
+        suffixes=(".parquet",),
+    ),
+    KnownPlugin(
+        name="tfds",
+        distribution="grain-tfds",
+        public_names=("TfdsDataSource",),
+        schemes=("tfds",),
+    ),
+    KnownPlugin(
+        name="inmemory",
+        distribution="grain-inmemory",
+        public_names=("InMemoryDataSource", "SharedMemoryDataSource"),
+    ),
+)
+
+KNOWN_NAMES = tuple(name for plugin in KNOWN_PLUGINS for name in plugin.public_names)
+"""Every public name of a published plugin, installed or not."""

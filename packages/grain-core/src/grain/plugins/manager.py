@@ -1,0 +1,372 @@
+"""The registry of plugins: found once, kept as data, and raising only for the one that is used."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from grain.plugins.absence import absent, listed, mending, record_of, unopenable, unusable
+from grain.plugins.claims import Claim, Claims, Space
+from grain.plugins.discovery import Candidate, find_candidates, read_cases, read_plugin
+from grain.plugins.errors import (
+    DuplicatePluginError,
+    PluginError,
+    PluginUnusableError,
+    UnknownNameError,
+    one_line,
+    sentence,
+)
+from grain.plugins.installed import (
+    ISOLATED,
+    Distribution,
+    installed_distributions,
+    load_object,
+)
+from grain.plugins.kinds import SOURCE_KINDS, Kind
+from grain.plugins.known import KNOWN_NAMES, KNOWN_PLUGINS, KnownPlugin
+from grain.plugins.record import Plugin, Status
+from grain.plugins.settings import Settings
+from grain.plugins.spec import Capability, PluginSpec
+from grain.plugins.uris import Uri
+from grain.version import __version__
+
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What one reading of the entry points gave."""
+
+    settings: Settings
+    candidates: dict[Key, Candidate]
+
+
+class PluginManager:
+    """Finds plugins, answers for their names, and loads what is asked for.
+
+    Programs use the one behind the functions of `grain.plugins`; others are for tests.
+
+    Args:
+        settings: Gives the settings; asked once, when plugins are first needed.
+        distributions: Gives the installed distributions; asked once likewise.
+        core: The version of grain-core that plugins' requirements are held against.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Callable[[], Settings] = lambda: Settings.from_environment(os.environ),
+        distributions: Callable[[], Iterable[Distribution]] = installed_distributions,
+        core: str = __version__,
+    ) -> None:
+        self._read_settings = settings
+        self._read_distributions = distributions
+        self._core = core
+        self._lock = threading.RLock()
+        self._discovering = False
+        self._found: _Found | None = None
+        self._records: dict[Key, Plugin] = {}
+        self._registered: dict[str, Plugin] = {}
+        self._faults: dict[Key, dict[str, Plugin]] = {}
+        self._reserved: dict[str, str] = {}
+        self._claims: Claims | None = None
+
+    # What there is.
+
+    def plugins(self) -> tuple[Plugin, ...]:
+        """Every plugin with its status, sorted by name. No fault of a plugin makes this raise."""
+        with self._lock:
+            self._discover()
+            claims = self._indexed()
+            plugins = [plugin for _, plugin in sorted(self._all().items())]
+            return tuple(p if p.status is Status.FAILED else claims.judge(p) for p in plugins)
+
+    def problems(self) -> list[str]:
+        """A line for each thing that somebody has to mend: who, why, and the command."""
+        settings, plugins = self._discover().settings, self.plugins()
+        return [
+            f"{plugin.name!r} of {plugin.provider} is {plugin.status}: {sentence(plugin.reason)}"
+            + mending(plugin)
+            for plugin in plugins
+            if plugin.is_problem
+        ] + settings.unmatched((plugin.name, plugin.distribution) for plugin in plugins)
+
+    def not_installed(self) -> list[KnownPlugin]:
+        """The published plugins that are not installed."""
+        plugins = self.plugins()
+        return [known for known in KNOWN_PLUGINS if record_of(known, plugins) is None]
+
+    def public_names(self, kinds: Collection[Kind] | None = None) -> list[str]:
+        """The names that installed plugins add, sorted; contested names are left out."""
+        claims = self._ready()
+        return [
+            name
+            for name in claims.names(Space.PUBLIC)
+            if not claims.is_contested(Space.PUBLIC, name)
+            and _is_of(claims.find(Space.PUBLIC, name), kinds)
+        ]
+
+    # Asking for one thing.
+
+    def resolve(self, name: str, kinds: Collection[Kind] | None = None) -> Any:
+        """The object behind a public name, such as `"ParquetDataSource"`; imports its module.
+
+        With `kinds`, a name of another kind counts as unknown.
+        """
+        other = UnknownNameError(f"{name!r} is not of kind {listed(sorted(kinds or ()))}.")
+        if kinds is not None and not SOURCE_KINDS & set(kinds) and name in KNOWN_NAMES:
+            raise other  # what is published and perhaps not installed are all sources
+        claim = self._find(Space.PUBLIC, name, repr(name))
+        if not _is_of(claim, kinds):
+            raise other
+        return self._load(repr(name), claim)
+
+    def spec(self, name: str) -> PluginSpec:
+        """The spec behind a public name or, failing that, of that spec name; imports nothing."""
+        claim = self._ready().find(Space.SPEC, name) or self._find(Space.PUBLIC, name, repr(name))
+        assert claim.spec is not None
+        return claim.spec
+
+    def open(self, uri: str | os.PathLike[str], /, **options: Any) -> Any:
+        """The source for a URI or path, by its scheme or suffix; contents are not looked at."""
+        text = _text_of(uri)
+        claim, path = self._choose(Uri.parse(text))
+        target = self._load(f"the source for {text!r}", claim)
+        from_uri = getattr(target, "from_uri", None)
+        if from_uri is not None:
+            return from_uri(text, **options)
+        return target(path, **options)
+
+    def source_spec(self, uri: str | os.PathLike[str], /) -> PluginSpec:
+        """The spec of the source that `open` would choose; imports nothing."""
+        claim, _ = self._choose(Uri.parse(_text_of(uri)))
+        assert claim.spec is not None
+        return claim.spec
+
+    def writer(self, uri: str | os.PathLike[str], /) -> tuple[Callable[..., int], str]:
+        """The function that writes files of the format a URI or path has, and the path it gets."""
+        text = _text_of(uri)
+        claim, path = self._choose(Uri.parse(text))
+        assert claim.spec is not None
+        if not claim.spec.writer:
+            written = sorted(
+                suffix
+                for plugin in self.plugins()
+                for spec in plugin.specs
+                if spec.writer
+                for suffix in spec.suffixes
+            )
+            raise PluginUnusableError(
+                f"{claim.plugin.provider} (plugin {claim.plugin.name!r}) reads {text!r} and has no"
+                f" writer for it. Suffixes that can be written: {listed(written)}."
+            )
+        return self._load(f"the writer of {text!r}", claim, claim.spec.writer), path
+
+    def decoder(self, uri: str | os.PathLike[str], /) -> Callable[[Any], Any] | None:
+        """The function that makes elements of a source's records, if its format has one."""
+        text = _text_of(uri)
+        claim, _ = self._choose(Uri.parse(text))
+        if claim.spec is None or not claim.spec.decoder:
+            return None
+        decode: Callable[[Any], Any] = self._load(
+            f"the decoder of {text!r}", claim, claim.spec.decoder
+        )
+        return decode
+
+    def conformance_cases(self, name: str) -> list[Any]:
+        """The cases that the plugin of this name supplies to prove itself right."""
+        plugin = self._find(Space.PLUGIN, name, f"plugin {name!r}").plugin
+        candidate = self._discover().candidates.get(plugin.key)
+        if candidate is None:  # registered by code, which has no hooks
+            return []
+        try:
+            return read_cases(candidate.load())
+        except ISOLATED as error:
+            raise PluginUnusableError(
+                f"The conformance cases of {plugin.provider} (plugin {name!r}) cannot be had:"
+                f" {sentence(one_line(error))}"
+            ) from error
+
+    def load_all(self) -> tuple[Plugin, ...]:
+        """Imports every target there is, and gives every plugin with the status it has then."""
+        for plugin in self.plugins():
+            for spec in plugin.specs:
+                for target in filter(None, (spec.target, spec.writer, spec.decoder)):
+                    # What fails is in the plugin's status.
+                    with contextlib.suppress(PluginError):
+                        self._load(repr(spec.name), Claim(plugin, spec), target)
+        return self.plugins()
+
+    # Changing what there is.
+
+    def register(self, spec: PluginSpec) -> None:
+        """Adds what no package announces; registering the same spec again changes nothing."""
+        if not isinstance(spec, PluginSpec):
+            raise TypeError(f"register() got {spec!r}, expected a grain.plugins.PluginSpec.")
+        plugin = Plugin(name=spec.name, module=spec.target, specs=(spec,))
+        with self._lock:
+            if spec.name in self._registered:
+                if self._registered[spec.name].specs == plugin.specs:
+                    return
+                raise DuplicatePluginError(
+                    f"register() got another spec called {spec.name!r};"
+                    f" call unregister({spec.name!r}) first."
+                )
+            everything = {**self._all(), plugin.key: plugin}
+            judged = Claims(everything.values(), self._reserved).judge(plugin)
+            if judged.status is Status.DUPLICATE:
+                raise DuplicatePluginError(
+                    f"register() refuses {spec.name!r}: {sentence(judged.reason)}"
+                    " Register it under names of its own."
+                )
+            self._registered[spec.name] = plugin
+            self._claims = None
+
+    def unregister(self, name: str) -> None:
+        """Takes back what `register` added under this name."""
+        with self._lock:
+            if name not in self._registered:
+                raise UnknownNameError(
+                    f"unregister() got {name!r}. Registered: {listed(sorted(self._registered))}."
+                )
+            self._faults.pop(self._registered.pop(name).key, None)
+            self._claims = None
+
+    def reserve(self, names: Mapping[str, str]) -> None:
+        """Says which public names modules of the core define themselves, and which module."""
+        with self._lock:
+            self._reserved.update(names)
+            self._claims = None
+
+    def refresh(self) -> None:
+        """Forgets what was found, so that the next use finds what was installed meanwhile."""
+        importlib.invalidate_caches()
+        with self._lock:
+            self._found = None
+            self._records = {}
+            self._faults = {}
+            self._claims = None
+
+    # How it works.
+
+    def _discover(self) -> _Found:
+        with self._lock:
+            if self._found is not None:
+                return self._found
+            if self._discovering:
+                raise PluginError(
+                    "A plugin asked for another one while plugins were being listed. The module"
+                    " its entry point names may only return specs; the rest belongs into the"
+                    " module of its target."
+                )
+            self._discovering = True
+            try:
+                settings = self._read_settings()
+                candidates, records = {}, {}
+                for candidate in find_candidates(self._read_distributions()):
+                    plugin = read_plugin(candidate, settings=settings, core=self._core)
+                    candidates[plugin.key], records[plugin.key] = candidate, plugin
+                self._records, self._claims = records, None
+                self._found = _Found(settings, candidates)
+                return self._found
+            finally:
+                self._discovering = False
+
+    def _all(self) -> dict[Key, Plugin]:
+        return {**self._records, **{plugin.key: plugin for plugin in self._registered.values()}}
+
+    def _indexed(self) -> Claims:
+        with self._lock:
+            if self._claims is None:
+                self._claims = Claims(self._all().values(), self._reserved)
+            return self._claims
+
+    def _ready(self) -> Claims:
+        if self._discover().settings.strict and (problems := self.problems()):
+            lines = "\n".join(f"  {problem}" for problem in problems)
+            raise PluginError(
+                f"GRAIN_PLUGINS_STRICT is set, and not all plugins are in order:\n{lines}\n"
+                "See `grain plugins check`."
+            )
+        return self._indexed()
+
+    def _find(self, space: Space, name: str, what: str) -> Claim:
+        claims = self._ready()
+        claim = claims.find(space, name)
+        if claim is None:
+            raise absent(what, space, name, plugins=self.plugins(), claims=claims)
+        return claim
+
+    def _choose(self, uri: Uri) -> tuple[Claim, str]:
+        """The claim that opens the URI, and the path its target gets."""
+        claims = self._ready()
+        for scheme, path in uri.readings():
+            if (claim := claims.find(Space.SCHEME, scheme)) is not None:
+                return claim, path
+        suffix = uri.suffix(claims.names(Space.SUFFIX))
+        claim = claims.find(Space.SUFFIX, suffix)
+        if claim is None or claim.spec is None:
+            raise unopenable(uri, plugins=self.plugins(), claims=claims)
+        if uri.scheme == "file":
+            return claim, uri.rest
+        if uri.scheme and Capability.REMOTE_PATHS not in claim.spec.capabilities:
+            raise PluginUnusableError(
+                f"{claim.plugin.provider} reads {suffix} files from local paths only, and got"
+                f" {uri.text!r}. Copy or mount the files, and give their path."
+            )
+        return claim, uri.text
+
+    def _load(self, what: str, claim: Claim, target: str = "") -> Any:
+        """Imports the target of a spec, or another thing that the spec names."""
+        plugin, spec = claim.plugin, claim.spec
+        assert spec is not None
+        reference = target or spec.target
+        try:
+            loaded = load_object(reference)
+        except ISOLATED as error:
+            reinstall = (
+                f"pip install --upgrade {plugin.distribution}" if plugin.distribution else ""
+            )
+            fault = replace(
+                plugin,
+                status=Status.FAILED,
+                reason=f"importing {reference} raised {one_line(error)}",
+                mend=spec.install or reinstall,
+                error=error,
+            )
+            self._note(plugin, reference, fault)
+            raise unusable(what, fault) from error
+        self._note(plugin, reference, None)
+        return loaded
+
+    def _note(self, plugin: Plugin, target: str, fault: Plugin | None) -> None:
+        """Keeps how the last import of a target went; a plugin with a faulty target is failed."""
+        with self._lock:
+            faults = self._faults.setdefault(plugin.key, {})
+            faults.pop(target, None)
+            if fault is not None:
+                faults[target] = fault
+            loaded = replace(plugin, status=Status.LOADED, reason="", mend="", error=None)
+            current = next(reversed(faults.values()), loaded)
+            if plugin.key in self._records:
+                self._records[plugin.key] = current
+            elif plugin.name in self._registered:
+                self._registered[plugin.name] = current
+
+
+def _text_of(uri: str | os.PathLike[str]) -> str:
+    text = os.fspath(uri)
+    if not isinstance(text, str):
+        raise TypeError(f"open() got {uri!r}, expected a URI or path as str or os.PathLike.")
+    return text
+
+
+def _is_of(claim: Claim | None, kinds: Collection[Kind] | None) -> bool:
+    return kinds is None or (
+        claim is not None and claim.spec is not None and claim.spec.kind in kinds
+    )

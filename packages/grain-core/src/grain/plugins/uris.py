@@ -1,0 +1,71 @@
+"""Reading a URI as far as choosing a plugin needs: its scheme, or the suffix of its file name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
+_SHARD = re.compile(r"-[\d?*]+-of-[\d?*]+$")
+
+
+@dataclass(frozen=True)
+class Uri:
+    """A URI taken apart.
+
+    Example:
+        >>> Uri.parse("parquet:///data/*.parquet")
+        Uri(text='parquet:///data/*.parquet', scheme='parquet', rest='/data/*.parquet')
+        >>> Uri.parse("data/x.parquet").scheme
+        ''
+    """
+
+    text: str
+    scheme: str
+    rest: str
+
+    @classmethod
+    def parse(cls, text: str) -> Uri:
+        """Takes `text` apart; what has no `scheme://` is a path."""
+        match = _SCHEME.fullmatch(text)
+        if match is None:
+            return cls(text, "", text)
+        return cls(text, match["scheme"].lower(), match["rest"])
+
+    def readings(self) -> Iterator[tuple[str, str]]:
+        """The ways to read it as a plugin's scheme and the path that plugin gets.
+
+        Example:
+            >>> list(Uri.parse("parquet+s3://bucket/key").readings())
+            [('parquet+s3', 'bucket/key'), ('parquet', 's3://bucket/key')]
+        """
+        if not self.scheme:
+            return
+        yield self.scheme, self.rest
+        plugin, plus, transport = self.scheme.partition("+")
+        if plus:
+            yield plugin, f"{transport}://{self.rest}"
+
+    def suffix(self, suffixes: Iterable[str]) -> str:
+        """The longest of `suffixes` that the file name ends with, or an empty string.
+
+        Shard numbers, a closing wildcard and, in a URI, query and fragment do not count.
+
+        Example:
+            >>> Uri.parse("gs://b/mnist-train.array_record-00000-of-00010").suffix([".array_record"])
+            '.array_record'
+            >>> Uri.parse("https://host/x.PARQUET?token=1").suffix([".parquet"])
+            '.parquet'
+        """
+        by_length = sorted(suffixes, key=len, reverse=True)
+        readings = [self.rest]
+        if self.scheme:
+            readings.append(re.split(r"[?#]", self.rest, maxsplit=1)[0])
+        for reading in readings:
+            file_name = re.split(r"[/\\]", reading)[-1].lower()
+            for candidate in (file_name, file_name.rstrip("*"), _SHARD.sub("", file_name)):
+                for suffix in by_length:
+                    if candidate.endswith(suffix):
+                        return suffix
+        return ""
