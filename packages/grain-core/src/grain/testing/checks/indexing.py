@@ -1,0 +1,95 @@
+"""Indexable: a length that is true, every integer below it, and nothing beyond."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from grain.testing.compare import difference, expect_same, expect_same_all
+from grain.testing.subject import Subject
+
+
+def every_index_reads(subject: Subject) -> None:
+    """`len(source)` is an integer, and every index from 0 up to it can be read.
+
+    Count in `__len__` exactly the records that `__getitem__` gives.
+    """
+    source = subject.fresh()
+    length = len(source)
+    assert operator.index(length) >= 0, f"len(source) is {length!r}."
+    unread = sorted(set(_sampled(length)) - set(subject.indices))
+    for index in unread:
+        try:
+            source[index]
+        except Exception as error:
+            raise AssertionError(
+                f"len(source) is {length}, and source[{index}] raised {error!r}."
+            ) from error
+
+
+def gives_the_expected_elements(subject: Subject) -> None:
+    """The elements and their number are those that the case expects.
+
+    Compare the case's `elements` and `length` with what was written; one of them is wrong.
+    """
+    case = subject.case
+    if case.length is not None:
+        count = len(subject.fresh()) if case.kind == "map-source" else len(subject.elements)
+        assert count == case.length, f"expected {case.length} elements, got {count}."
+    if case.elements is not None:
+        expect_same_all(list(case.elements), subject.elements, "the case's own elements")
+
+
+def outside_is_an_index_error(subject: Subject) -> None:
+    """An index outside of the source raises IndexError.
+
+    Check `0 <= index < len(self)` first. `source[-1]` may also be the last record, as in a list.
+    """
+    source = subject.fresh()
+    length = len(source)
+    for index in (length, length + 1, 2 * length + 7, -length - 1):
+        _expect_index_error(source, index, length)
+    if length:
+        try:
+            last = source[-1]
+        except IndexError:
+            return
+        except Exception as error:
+            raise AssertionError(f"source[-1] raised {error!r}, not an IndexError.") from error
+        expect_same(source[length - 1], last, "source[-1] is neither refused nor the last record")
+
+
+def numpy_integers_index(subject: Subject) -> None:
+    """Integers of numpy are indices like Python's own.
+
+    Begin `__getitem__` with `index = operator.index(index)`, which takes every kind of integer.
+    """
+    source = subject.fresh()
+    for index, expected in zip(subject.indices, subject.elements, strict=True):
+        for kind in (np.int64, np.int32, np.uint32, np.intp):
+            try:
+                actual = source[kind(index)]
+            except Exception as error:
+                raise AssertionError(
+                    f"source[np.{kind.__name__}({index})] raised {error!r}."
+                ) from error
+            found = difference(expected, actual)
+            assert found is None, f"source[np.{kind.__name__}({index})] differs: {found}."
+
+
+def _expect_index_error(source: Any, index: int, length: int) -> None:
+    try:
+        element = source[index]
+    except IndexError:
+        return
+    except Exception as error:
+        raise AssertionError(
+            f"source[{index}] of {length} records raised {error!r}, not an IndexError."
+        ) from error
+    raise AssertionError(f"source[{index}] of {length} records gave {element!r:.80}.")
+
+
+def _sampled(length: int) -> range:
+    return range(length) if length <= 64 else range(0, length, -(-length // 64))

@@ -1,0 +1,152 @@
+"""Loaders read a source as it reads itself: with workers, from every state, in shards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from grain.dataset.base import MapDataset
+from grain.loader.data_loader import DataLoader
+from grain.options import MultiprocessingOptions, ReadOptions
+from grain.plugins.spec import Capability
+from grain.samplers import IndexSampler
+from grain.testing.compare import expect_same_all, snapshot
+from grain.testing.subject import Subject
+
+_SHARDS = 3
+_WORKERS = 2
+_MOST_STATES = 24
+
+
+def loader_reads_every_record(subject: Subject) -> None:
+    """A `DataLoader` gives the records in the order of its sampler.
+
+    See the checks above this one; what they say is usually the cause.
+    """
+    source = subject.fresh()
+    if not len(source):
+        return  # no sampler takes an empty source
+    expected = _in_sampled_order(source)
+    expect_same_all(expected, list(_loader(subject, source, 0)), "a loader without workers")
+
+
+def loader_resumes_from_every_state(subject: Subject) -> None:
+    """A `DataLoader` goes on from each of its states as it did the first time.
+
+    Records must depend on their index alone, and `repr(source)`, which is in the state, on the data.
+    """
+    if not len(subject.fresh()):
+        return
+    iterator = iter(_loader(subject, subject.fresh(), 0))
+    states, elements = [iterator.get_state()], []
+    for element in iterator:
+        elements.append(snapshot(element))
+        states.append(iterator.get_state())
+    for step in _spread(len(states)):
+        # A fresh source, as after a restart.
+        resumed = iter(_loader(subject, subject.fresh(), 0))
+        try:
+            resumed.set_state(states[step])
+        except Exception as error:
+            raise AssertionError(f"the state after {step} records was refused: {error}") from error
+        expect_same_all(elements[step:], list(resumed), f"resumed after {step} records")
+
+
+def workers_read_the_same(subject: Subject) -> None:
+    """A `DataLoader` with two worker processes gives the same records and the same states.
+
+    A pickled source must read in a new process as here; nothing may count who reads.
+    """
+    source = subject.fresh()
+    if not len(source):
+        return
+    alone, together = (iter(_loader(subject, source, count)) for count in (0, _WORKERS))
+    expected, elements = [], []
+    try:
+        for step, element in enumerate(alone):
+            expected.append(snapshot(element))
+            try:
+                elements.append(snapshot(next(together)))
+            except StopIteration:
+                break
+            except Exception as error:
+                raise AssertionError(f"a worker process failed: {error!r}") from error
+            same = alone.get_state() == together.get_state()
+            assert same, f"the states after {step + 1} records differ between 0 and 2 workers."
+        elements += [snapshot(element) for element in together]
+    finally:
+        for iterator in (alone, together):
+            iterator.close()
+    expect_same_all(expected, elements, f"a loader with {_WORKERS} workers")
+
+
+def shards_are_disjoint_and_complete(subject: Subject) -> None:
+    """Shards read by themselves give each record once, and together all of them.
+
+    Records must depend on their index alone, not on those read before.
+    """
+    whole = subject.fresh()
+    elements = [snapshot(whole[index]) for index in range(len(whole))]
+    for shard in range(_SHARDS):
+        dataset = MapDataset.source(subject.fresh())[shard::_SHARDS]
+        actual = list(dataset.to_iter_dataset(_read_options(subject)))
+        expect_same_all(elements[shard::_SHARDS], actual, f"shard {shard} of {_SHARDS}")
+
+
+def workers_read_the_same_stream(subject: Subject) -> None:
+    """`mp_prefetch` with two worker processes gives the same stream, and resumes in its middle.
+
+    The dataset must pickle, and its iterator's state must restore in a new process.
+    """
+    options = MultiprocessingOptions(num_workers=_WORKERS)
+    iterator = iter(subject.fresh().mp_prefetch(options))
+    elements = []
+    middle: Any = None
+    try:
+        for element in iterator:
+            elements.append(snapshot(element))
+            if len(elements) == (len(subject.elements) + 1) // 2:
+                middle = iterator.get_state()
+    except Exception as error:
+        raise AssertionError(f"a worker process failed: {error!r}") from error
+    finally:
+        iterator.close()
+    expect_same_all(subject.elements, elements, f"a stream with {_WORKERS} workers")
+    if middle is not None:
+        resumed = iter(subject.fresh())
+        resumed.set_state(middle)
+        rest = list(map(snapshot, resumed))
+        expected = subject.elements[(len(subject.elements) + 1) // 2 :]
+        expect_same_all(expected, rest, f"resumed without workers from a state of {_WORKERS}")
+
+
+def _loader(subject: Subject, source: Any, workers: int) -> DataLoader:
+    return DataLoader(
+        data_source=source,
+        sampler=_sampler(source),
+        worker_count=workers,
+        read_options=_read_options(subject),
+    )
+
+
+def _sampler(source: Any) -> IndexSampler:
+    return IndexSampler(num_records=len(source), num_epochs=1, shuffle=True, seed=7)
+
+
+def _read_options(subject: Subject) -> ReadOptions:
+    if subject.case.can(Capability.THREAD_SAFE):
+        return ReadOptions()
+    return ReadOptions(num_threads=0, prefetch_buffer_size=0)
+
+
+def _in_sampled_order(source: Any) -> list[Any]:
+    sampler = _sampler(source)
+    keys = [sampler[position].record_key for position in range(len(source))]
+    return [snapshot(source[key]) for key in keys]
+
+
+def _spread(count: int) -> Sequence[int]:
+    """Every step when there are few, and some of many, the last one always."""
+    if count <= _MOST_STATES:
+        return range(count)
+    return [*range(0, count - 1, -(-count // _MOST_STATES)), count - 1]

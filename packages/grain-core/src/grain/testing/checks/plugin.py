@@ -1,0 +1,135 @@
+"""What a plugin says about itself: complete, true, light to list, and with a case for everything."""
+
+from __future__ import annotations
+
+import re
+
+from grain import transforms
+from grain.dataset.base import IterDataset
+from grain.plugins.discovery import read_cases
+from grain.plugins.installed import CORE, load_object
+from grain.plugins.kinds import Kind
+from grain.plugins.record import Status
+from grain.plugins.spec import Capability
+from grain.testing.apply import KINDS
+from grain.testing.case import Case
+from grain.testing.subject import Subject
+
+CHECKED_KINDS = frozenset({Kind.MAP_SOURCE, Kind.ITER_SOURCE, Kind.TRANSFORM})
+"""The kinds of specs that cases are about."""
+
+
+def describes_itself(subject: Subject) -> None:
+    """A plugin loads, and each of its specs has a summary and says how to install it.
+
+    Fill in `summary` and `install` of each PluginSpec, and return them from the hooks.
+    """
+    plugin = subject.plugin
+    assert plugin.status in (Status.AVAILABLE, Status.LOADED), (
+        f"{plugin.module} is {plugin.status.value}: {plugin.reason}."
+    )
+    assert plugin.specs, f"the hooks in {plugin.module} return no PluginSpec."
+    for spec in plugin.specs:
+        for field in ("summary", "install"):
+            assert getattr(spec, field).strip(), f"spec {spec.name!r} has no {field}."
+
+
+def listing_imports_nothing_heavy(subject: Subject) -> None:
+    """Listing a plugin imports none of its dependencies.
+
+    Name targets as text in the module of the entry point, and let the package's `__init__` import
+    what is heavy only when it is asked for.
+    """
+    observed = subject.elsewhere
+    assert not observed.made.error, observed.made.error
+    heavy = ", ".join(observed.eager_imports)
+    assert not heavy, f"listing the plugin imports {heavy}."
+
+
+def targets_are_of_their_kind(subject: Subject) -> None:
+    """Each spec's target can be imported and is what the spec says.
+
+    Correct the `target` ("package.module:Name") or the `kind` of the spec.
+    """
+    for spec in subject.plugin.specs:
+        try:
+            target = load_object(spec.target)
+        except Exception as error:
+            raise AssertionError(f"importing {spec.target} raised {error!r}.") from error
+        assert callable(target), f"{spec.target} is not callable."
+        if spec.kind is Kind.MAP_SOURCE and isinstance(target, type):
+            missing = [n for n in ("__len__", "__getitem__") if not hasattr(target, n)]
+            assert not missing, f"{spec.target} is no map source: it has no {', '.join(missing)}."
+        if spec.kind is Kind.ITER_SOURCE and isinstance(target, type):
+            assert issubclass(target, IterDataset), f"{spec.target} is no grain.IterDataset."
+        if spec.kind is Kind.TRANSFORM and isinstance(target, type):
+            assert issubclass(target, (*KINDS, transforms.Batch)), (
+                f"{spec.target} is none of grain.transforms' classes."
+            )
+
+
+def requires_a_bounded_core(subject: Subject) -> None:
+    """The distribution says which grain-core it needs, from a version and below a next one.
+
+    Write `"grain-core>=1,<2"` into the `dependencies` of `pyproject.toml`.
+    """
+    candidate = subject.fresh()
+    if candidate.distribution is None:
+        return  # no package, no metadata
+    found = [line for line in candidate.requires if _distribution_of(line) == CORE]
+    assert found, f"{candidate.distribution} does not require {CORE}."
+    for line in found:
+        bounded = ">" in line and "<" in line
+        assert bounded, f"{candidate.distribution} requires {line!r}, unbounded."
+
+
+def every_spec_has_a_case(subject: Subject) -> None:
+    """The plugin supplies a conformance case for each source and transform that it provides.
+
+    Return a `grain.testing.Case(spec="…")` for each from the hook `grain_conformance_cases`.
+    """
+    cases = read_cases(subject.fresh().load())
+    specs = {spec.name: spec for spec in subject.plugin.specs}
+    for case in cases:
+        assert isinstance(case, Case), f"grain_conformance_cases() gave {case!r:.80}, no Case."
+        assert case.spec in specs, (
+            f"case {case.name!r} is of spec {case.spec!r}; there are {', '.join(specs)}."
+        )
+        assert case.kind.value == specs[case.spec].kind.value, (
+            f"case {case.name!r} is a {case.kind.value}, its spec a {specs[case.spec].kind.value}."
+        )
+    names = [case.name for case in cases]
+    assert len(set(names)) == len(names), f"two cases have one name: {sorted(names)}."
+    covered = {case.spec for case in cases}
+    missing = [
+        name for name, spec in specs.items() if spec.kind in CHECKED_KINDS and name not in covered
+    ]
+    assert not missing, f"no case for {', '.join(missing)}."
+
+
+def cases_show_every_capability(subject: Subject) -> None:
+    """Each capability of a spec is declared by one of its cases at least, and no other is.
+
+    Leave out `capabilities` in a case to take those of its spec; give them only to a case that has
+    fewer, such as records that do not stack.
+    """
+    for spec in subject.plugin.specs:
+        if spec.kind not in CHECKED_KINDS:
+            continue
+        declared = [
+            spec.capabilities if case.capabilities is None else case.capabilities
+            for case in read_cases(subject.fresh().load())
+            if isinstance(case, Case) and case.spec == spec.name
+        ]
+        if not declared:
+            continue  # for `every_spec_has_a_case` to say
+        shown: frozenset[Capability] = frozenset().union(*declared)
+        hidden = ", ".join(sorted(spec.capabilities - shown))
+        assert not hidden, f"no case of {spec.name!r} declares {hidden}."
+        added = ", ".join(sorted(shown - spec.capabilities))
+        assert not added, f"a case of {spec.name!r} declares {added}, and the spec does not."
+
+
+def _distribution_of(requirement: str) -> str:
+    name = re.match(r"[\w.-]+", requirement.strip())
+    return re.sub(r"[-_.]+", "-", name[0]).lower() if name else ""

@@ -1,0 +1,133 @@
+"""Whether two elements are the same: structure, types, dtypes and values, and where they differ."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+
+def difference(expected: Any, actual: Any, where: str = "") -> str | None:
+    """Says in words where two elements differ; None when they do not.
+
+    Example:
+        >>> difference({"a": [1, 2]}, {"a": [1, 3]})
+        "at ['a'][1]: expected 2, got 3"
+        >>> difference(np.float32(1), np.float32(1)) is None
+        True
+    """
+    place = f"at {where}: " if where else ""
+    if type(expected) is not type(actual):
+        return f"{place}expected {_short(expected)}, got {_short(actual)}"
+    if isinstance(expected, (np.ndarray, np.generic)):
+        return _array_difference(expected, actual, place)
+    if isinstance(expected, Mapping):
+        if list(expected) != list(actual):
+            return f"{place}expected the keys {list(expected)}, got {list(actual)}"
+        items = [(f"{where}[{key!r}]", expected[key], actual[key]) for key in expected]
+        return _first_difference(items)
+    if isinstance(expected, (list, tuple)):
+        if len(expected) != len(actual):
+            return f"{place}expected {len(expected)} items, got {len(actual)}"
+        pairs = enumerate(zip(expected, actual, strict=True))
+        return _first_difference([(f"{where}[{i}]", one, other) for i, (one, other) in pairs])
+    if _equal(expected, actual):
+        return None
+    return f"{place}expected {_short(expected)}, got {_short(actual)}"
+
+
+def expect_same(expected: Any, actual: Any, message: str) -> None:
+    """Raises an AssertionError that begins with `message` when two elements differ."""
+    if (found := difference(expected, actual)) is not None:
+        raise AssertionError(f"{message}: {found}.")
+
+
+def expect_same_all(expected: Sequence[Any], actual: Sequence[Any], message: str) -> None:
+    """Raises an AssertionError for the first of two sequences' elements that differ."""
+    if len(expected) != len(actual):
+        raise AssertionError(f"{message}: expected {len(expected)} elements, got {len(actual)}.")
+    for place, (one, other) in enumerate(zip(expected, actual, strict=True)):
+        expect_same(one, other, f"{message}, element {place}")
+
+
+def snapshot(element: Any) -> Any:
+    """A copy that nobody else can change."""
+    try:
+        return copy.deepcopy(element)
+    except Exception:  # what cannot be copied is compared as it is
+        return element
+
+
+def scribble(element: Any) -> None:
+    """Writes over everything in an element that can be written to."""
+    if isinstance(element, np.ndarray):
+        if element.flags.writeable and element.size:
+            element[...] = _other_value(element.dtype, element.flat[0])
+    elif isinstance(element, dict):
+        for value in element.values():
+            scribble(value)
+        element["scribbled by grain.testing"] = True
+    elif isinstance(element, list):
+        for value in element:
+            scribble(value)
+        element.append("scribbled by grain.testing")
+    elif isinstance(element, tuple):
+        for value in element:
+            scribble(value)
+    elif isinstance(element, bytearray):
+        element[:] = b"\x5a" * len(element)
+
+
+def _other_value(dtype: np.dtype[Any], value: Any) -> Any:
+    """A value of a dtype that is not the one given."""
+    if dtype.hasobject:
+        return "scribbled by grain.testing"
+    if dtype.kind == "b":
+        return not value
+    if dtype.kind in "US":
+        return "Z" * max(1, dtype.itemsize // 4)
+    scribbled = np.frombuffer(b"\x5a" * dtype.itemsize, dtype)[0]
+    return np.zeros((), dtype)[()] if scribbled == value else scribbled
+
+
+def _first_difference(items: Sequence[tuple[str, Any, Any]]) -> str | None:
+    for where, one, other in items:
+        if (found := difference(one, other, where)) is not None:
+            return found
+    return None
+
+
+def _array_difference(expected: Any, actual: Any, place: str) -> str | None:
+    if expected.dtype != actual.dtype or expected.shape != actual.shape:
+        return (
+            f"{place}expected {expected.dtype} of shape {expected.shape}, got {actual.dtype} of"
+            f" shape {actual.shape}"
+        )
+    if expected.dtype.hasobject:
+        same = difference(expected.tolist(), actual.tolist()) is None
+    else:
+        same = bool(np.array_equal(expected, actual, equal_nan=expected.dtype.kind in "fcmM"))
+    return None if same else f"{place}expected {_short(expected)}, got {_short(actual)}"
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and one != one:
+        return bool(other != other)
+    try:
+        if bool(one == other):
+            return True
+    except Exception:  # an object whose equality is no truth value
+        pass
+    try:
+        return pickle.dumps(one) == pickle.dumps(other)
+    except Exception:  # neither equal nor comparable in another way
+        return False
+
+
+def _short(value: Any) -> str:
+    text = f"{type(value).__name__} {value!r}" if not isinstance(value, (int, str)) else repr(value)
+    text = " ".join(text.split())
+    return text if len(text) <= 120 else f"{text[:117]}…"

@@ -1,0 +1,109 @@
+"""A case at work: makes instances, reads them, and keeps what several checks need."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from grain.plugins.discovery import read_plugin
+from grain.plugins.record import Plugin
+from grain.plugins.settings import Settings
+from grain.testing.apply import apply_all
+from grain.testing.case import Case, CaseKind
+from grain.testing.compare import snapshot
+from grain.testing.elsewhere import Observed, observe_elsewhere
+from grain.version import __version__
+
+MOST_INDICES = 64
+"""How many records of a long source are read, spread over all of it."""
+
+
+class Subject:
+    """What a check gets: the case, new instances of its source, and its elements.
+
+    A check is a function of a subject, and can be called by hand:
+
+    Example:
+        >>> import functools, grain
+        >>> from grain.testing.checks import indexing
+        >>> make = functools.partial(grain.sources.RangeDataSource, 0, 10, 2)
+        >>> subject = Subject(Case(name="even", make=make))
+        >>> indexing.every_index_reads(subject)
+        >>> subject.elements
+        [0, 2, 4, 6, 8]
+    """
+
+    def __init__(self, case: Case):
+        self.case = case
+
+    @functools.cached_property
+    def directory(self) -> str | None:
+        """The directory that the case prepared; None when it prepares none."""
+        if self.case.prepare is None:
+            return None
+        directory = tempfile.mkdtemp(prefix="grain-conformance-")
+        # Not a TemporaryDirectory, which warns when nobody closes it.
+        weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
+        self.case.prepare(directory)
+        return directory
+
+    def fresh(self, make: Callable[..., Any] | None = None) -> Any:
+        """A new instance; by another way than the case's `make`, if told."""
+        make = make or self.case.make
+        return make() if self.directory is None else make(self.directory)
+
+    @functools.cached_property
+    def indices(self) -> Sequence[int]:
+        """The indices of a map source that can be read; whether all can is one check's matter."""
+        source = self.fresh()
+        length = len(source)
+        wanted = range(length)
+        if length > MOST_INDICES:
+            wanted = range(0, length, -(-length // MOST_INDICES))
+        return [index for index in wanted if _reads(source, index)]
+
+    def read(self, instance: Any, order: Sequence[int] | None = None) -> list[Any]:
+        """The elements an instance gives, each as it was when it was given.
+
+        Args:
+            instance: A map source, an iter source or a transform.
+            order: For a map source and a transform, in which order to read; by default forward.
+        """
+        return list(map(snapshot, self.read_live(instance, order)))
+
+    def read_live(self, instance: Any, order: Sequence[int] | None = None) -> Any:
+        """The elements themselves, one by one."""
+        if self.case.kind is CaseKind.MAP_SOURCE:
+            return (instance[index] for index in (self.indices if order is None else order))
+        if self.case.kind is CaseKind.TRANSFORM:
+            return apply_all(instance, [copy.deepcopy(e) for e in self.case.inputs], order)
+        return iter(instance)
+
+    @functools.cached_property
+    def elements(self) -> list[Any]:
+        """The elements that a fresh instance gives, read forward."""
+        return self.read(self.fresh())
+
+    @functools.cached_property
+    def plugin(self) -> Plugin:
+        """For a plugin case: what it says about itself."""
+        return read_plugin(self.fresh(), settings=Settings(), core=__version__)
+
+    @functools.cached_property
+    def elsewhere(self) -> Observed:
+        """What another process, with another hash seed, made of this case; started once."""
+        indices = self.indices if self.case.kind is CaseKind.MAP_SOURCE else None
+        return observe_elsewhere(self.case, self.directory, indices)
+
+
+def _reads(source: Any, index: int) -> bool:
+    try:
+        source[index]
+    except Exception:
+        return False
+    return True

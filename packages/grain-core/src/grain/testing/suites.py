@@ -1,0 +1,106 @@
+"""For pytest: a decorator that turns cases into tests, and a base class that needs only cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from grain.testing.case import Case
+from grain.testing.catalogue import Check, checks_for
+from grain.testing.report import Outcome, Result
+from grain.testing.running import check_one, unknown_names
+from grain.testing.subject import Subject
+
+ARGUMENT = "conformance"
+"""The test argument that `parametrize` fills."""
+
+
+@dataclass(frozen=True)
+class BoundCheck:
+    """One check of one case, ready to run; checks of a case share what they have read."""
+
+    subject: Subject
+    check: Check | None
+    result: Result | None = None
+
+    def __str__(self) -> str:
+        name = self.check.name if self.check is not None else "expected_failures"
+        return f"{self.subject.case.name}-{name}"
+
+    def run(self) -> Result:
+        """How the check ends."""
+        if self.check is not None:
+            return check_one(self.check, self.subject)
+        assert self.result is not None
+        return self.result
+
+    def __call__(self) -> None:
+        """As a test: fails, skips, or is an expected failure, with the reason."""
+        import pytest
+
+        result = self.run()
+        if result.outcome is Outcome.SKIPPED:
+            pytest.skip(result.reason)
+        if result.outcome is Outcome.EXPECTED_FAILURE:
+            pytest.xfail(result.reason)
+        if not result.ok:
+            pytest.fail(
+                f"{result.check}: {result.outcome.value}\n{result.reason}\n"
+                f"contract: {result.contract}\nto mend: {result.mend}",
+                pytrace=False,
+            )
+
+
+def bound_checks(cases: Iterable[Case]) -> list[BoundCheck]:
+    """Every check of every case, and a failure for each name that is none."""
+    bound: list[BoundCheck] = []
+    for case in cases:
+        subject = Subject(case)
+        bound += [BoundCheck(subject, check) for check in checks_for(case)]
+        bound += [BoundCheck(subject, None, result) for result in unknown_names(case)]
+    return bound
+
+
+def parametrize(cases: Iterable[Case]) -> Callable[[Any], Any]:
+    """Makes a test of each check of each case; the test calls its argument `conformance`.
+
+    Example:
+        @grain.testing.parametrize(CASES)
+        def test_contract(conformance):
+            conformance()
+    """
+    import pytest
+
+    return pytest.mark.parametrize(ARGUMENT, bound_checks(cases), ids=str)
+
+
+class ConformanceSuite:
+    """A test class that needs only cases; nothing in it can be switched off.
+
+    Example:
+        class TestMySource(grain.testing.ConformanceSuite):
+            cases = [grain.testing.Case(name="mine", make=make_source, elements=[1, 2, 3])]
+    """
+
+    cases: ClassVar[Sequence[Case]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        fixed = {"test_contract", "pytest_generate_tests"} & set(vars(cls))
+        if fixed:
+            raise TypeError(
+                f"{cls.__name__} overrides {', '.join(sorted(fixed))}: no check can be dropped. Name"
+                " a check that must fail in the case's expected_failures, with a reason."
+            )
+
+    def pytest_generate_tests(self, metafunc: Any) -> None:
+        """Called by pytest to make a test of each check."""
+        if ARGUMENT in metafunc.fixturenames:
+            if not self.cases:
+                raise TypeError(f"{type(self).__name__} has no cases: write `cases = [Case(…)]`.")
+            metafunc.parametrize(ARGUMENT, bound_checks(self.cases), ids=str)
+
+    def test_contract(self, conformance: BoundCheck) -> None:
+        """One check of one case."""
+        conformance()
