@@ -1,0 +1,65 @@
+"""What a subcommand is: a name, a summary, arguments, and a function that gives an exit code."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+class CommandError(Exception):
+    """Something the user has to hear in one line, without a traceback."""
+
+
+def at_least(minimum: float, kind: Callable[[str], float] = int) -> Callable[[str], float]:
+    """A type of argument: a number that is not below a minimum; others are wrong usage."""
+
+    def number(text: str) -> float:
+        value = kind(text)
+        if not value >= minimum:
+            raise argparse.ArgumentTypeError(f"expected {minimum} or more, got {text}")
+        return value
+
+    return number
+
+
+def _no_arguments(parser: argparse.ArgumentParser) -> None:
+    """Most commands take none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """One subcommand, or a group of them.
+
+    Attributes:
+        name: What the user types.
+        summary: One line for the help of the command above.
+        run: Does the work and gives the exit code; None for a group.
+        arguments: Adds the command's arguments to its parser.
+        children: The commands of a group.
+    """
+
+    name: str
+    summary: str
+    run: Callable[[argparse.Namespace], int] | None = None
+    arguments: Callable[[argparse.ArgumentParser], None] = _no_arguments
+    children: tuple[Command, ...] = ()
+
+    def add_to(self, parser: argparse.ArgumentParser) -> None:
+        """Teaches a parser this command and its children."""
+        self.arguments(parser)
+        parser.set_defaults(run=self.run or _show_help(parser))
+        if self.children:
+            group = parser.add_subparsers(title="commands", metavar="COMMAND")
+            for child in self.children:
+                child.add_to(
+                    group.add_parser(child.name, help=child.summary, description=child.summary)
+                )
+
+
+def _show_help(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:
+    def run(arguments: argparse.Namespace) -> int:
+        parser.print_help()
+        return 2
+
+    return run

@@ -1,0 +1,80 @@
+"""`grain conformance NAME`: whether an installed plugin keeps its contract, by its own cases."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+from typing import Any
+
+from grain.cli.command import Command, CommandError
+from grain.cli.output import table
+from grain.version import __version__
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.add_argument("name", nargs="?", help="the plugin, as `grain plugins list` names it")
+    parser.add_argument("--json", metavar="FILE", help="write the reports as JSON")
+    parser.add_argument("--badge", metavar="FILE", help="write a badge as SVG")
+    parser.add_argument(
+        "--checks", action="store_true", help="list the checks and what each means, and run none"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the plugin's cases; 1 when a check fails or there is nothing to check."""
+    # Loaded here: the kit brings loaders and datasets, which the other commands do not need.
+    testing = importlib.import_module("grain.testing")
+    if arguments.checks:
+        rows = [(check.area, check.name, check.contract) for check in testing.CHECKS]
+        print(table(("AREA", "CHECK", "CONTRACT"), rows))
+        return 0
+    if not arguments.name:
+        raise CommandError("conformance needs the NAME of a plugin; see `grain plugins list`.")
+    cases = testing.cases_of(arguments.name)
+    reports = []
+    for case in cases:
+        report = testing.run(case)
+        print(report.table(), end="\n\n", flush=True)
+        reports.append(report)
+    ok = all(report.ok for report in reports)
+    if arguments.json:
+        _write(arguments.json, json.dumps(_as_data(arguments.name, ok, reports), indent=2) + "\n")
+    if arguments.badge:
+        _write(arguments.badge, testing.badge_svg(reports))
+    failures = [(report.case.name, each) for report in reports for each in report.failures]
+    if ok:
+        print(f"{arguments.name}: the contract is kept ({len(reports)} cases).")
+        return 0
+    print(f"{arguments.name}: the contract is broken in {len(failures)} places.")
+    for name, result in failures:
+        print(f"  {name}: {result.check}\n    to mend: {result.mend}")
+    return 1
+
+
+def _as_data(name: str, ok: bool, reports: list[Any]) -> dict[str, Any]:
+    return {
+        "core": __version__,
+        "plugin": name,
+        "ok": ok,
+        "cases": [report.as_data() for report in reports],
+    }
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written: {error}.") from error
+
+
+COMMAND = Command(
+    name="conformance",
+    summary="Check an installed plugin against its contract; exit with 1 if it is broken.",
+    run=run,
+    arguments=arguments,
+)

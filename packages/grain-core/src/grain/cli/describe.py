@@ -1,0 +1,133 @@
+"""What an element looks like: a line for each leaf, with its place, its type and a short value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+# Of a list that holds other things than numbers and text, so many items are shown.
+_ITEMS = 3
+_PREVIEW = 400
+_SMALL_ARRAY = 64
+_PLAIN = (bool, int, float, str, type(None))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leaf:
+    """One leaf of an element.
+
+    Attributes:
+        path: Where it stands, such as `meta.author` or `boxes[0]`; empty for the element itself.
+        type: Its dtype, or its type where it has none.
+        shape: Its shape; of text and bytes the length; None for a scalar.
+        text: Its value in short, all in one line and safe to print.
+        value: Its value if JSON can hold it and it is not large, else None.
+    """
+
+    path: str
+    type: str
+    shape: tuple[int, ...] | None
+    text: str
+    value: Any = None
+
+    def as_data(self) -> dict[str, Any]:
+        """The leaf as JSON holds it."""
+        shape = None if self.shape is None else list(self.shape)
+        return {
+            "path": self.path,
+            "type": self.type,
+            "shape": shape,
+            "text": self.text,
+            "value": self.value,
+        }
+
+    def row(self) -> tuple[str, str, str]:
+        """The leaf as a line of a table: path, type with shape, and value."""
+        shape = ""
+        if self.shape is not None:
+            shape = f"[{', '.join(map(str, self.shape))}]"
+        return self.path, f"{self.type}{shape}", self.text
+
+
+def leaves_of(element: Any, path: str = "") -> Iterator[Leaf]:
+    """The leaves of an element, in order.
+
+    Example:
+        >>> for leaf in leaves_of({"ids": np.arange(3), "meta": {"text": "abc"}}):
+        ...     print(leaf.row())
+        ('ids', 'int64[3]', '[0 1 2]')
+        ('meta.text', 'str[3]', "'abc'")
+    """
+    if isinstance(element, dict) and element:
+        for key, value in element.items():
+            name = key if isinstance(key, str) and key.isprintable() and key else repr(key)
+            yield from leaves_of(value, f"{path}.{name}" if path else name)
+    elif isinstance(element, (list, tuple)) and _shape(element) is None:
+        for number, value in enumerate(element[:_ITEMS]):
+            yield from leaves_of(value, f"{path}[{number}]")
+        if len(element) > _ITEMS:
+            more = len(element) - _ITEMS
+            yield Leaf(path=f"{path}[{_ITEMS}:]", type="…", shape=None, text=f"{more} more")
+    else:
+        yield _leaf(element, path)
+
+
+def _leaf(value: Any, path: str) -> Leaf:
+    if isinstance(value, (np.ndarray, np.generic)):
+        text = np.array2string(
+            np.asarray(value), threshold=8, edgeitems=2, separator=" ", max_line_width=10**6
+        )
+        small = value.size <= _SMALL_ARRAY and value.dtype.kind in "biufU"
+        return Leaf(
+            path=path,
+            type=str(value.dtype),
+            shape=value.shape if isinstance(value, np.ndarray) else None,
+            text=_one_line(text),
+            value=_json(value.tolist()) if small else None,
+        )
+    kind = type(value)
+    shape = (len(value),) if isinstance(value, (str, bytes)) else _shape(value)
+    if isinstance(value, (str, bytes)):
+        text = repr(value[:_PREVIEW]) + ("…" if len(value) > _PREVIEW else "")
+    elif isinstance(value, (list, tuple)) and len(value) > _ITEMS * 4:
+        text = f"{list(value[: _ITEMS * 2])!r}"[:-1] + ", …]"
+    else:
+        text = repr(value)
+    small = isinstance(value, _PLAIN) or (shape is not None and prod(shape) <= _SMALL_ARRAY)
+    return Leaf(
+        path=path,
+        type="None" if value is None else kind.__name__,
+        shape=shape,
+        text=_one_line(text),
+        value=_json(value) if small and not isinstance(value, bytes) else None,
+    )
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """The shape of lists of plain values, which may be nested if all are of one length; else None."""
+    if not isinstance(value, (list, tuple)):
+        return None
+    if all(isinstance(item, _PLAIN) for item in value):
+        return (len(value),)
+    shapes = {_shape(item) for item in value}
+    inner = shapes.pop()
+    return None if shapes or inner is None else (len(value), *inner)
+
+
+def _one_line(text: str) -> str:
+    text = " ".join(text.split())
+    # The repr of someone's own class may hold anything, also what a terminal would obey.
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_PREVIEW])
+
+
+def _json(value: Any) -> Any:
+    """A value whose floats JSON knows; others become None."""
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, (list, tuple)):
+        return [_json(item) for item in value]
+    return value if isinstance(value, _PLAIN) else None

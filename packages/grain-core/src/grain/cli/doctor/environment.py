@@ -1,0 +1,47 @@
+"""What environment variables say: grain's own, misspelt ones, and those that make it slow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from grain.cli.doctor.finding import Finding, Level
+from grain.settings import SETTINGS, Config
+
+_PLUGIN_VARIABLES = ("GRAIN_PLUGINS", "GRAIN_PLUGINS_DISABLE", "GRAIN_PLUGINS_STRICT")
+_SETTING_VARIABLES = {f"GRAIN_{name.upper()}": name for name in SETTINGS}
+KNOWN = (*_PLUGIN_VARIABLES, *_SETTING_VARIABLES)
+
+
+def findings(environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
+    """Everything about the environment."""
+    ours = sorted(name for name in environ if name.startswith("GRAIN_"))
+    for name in ours:
+        yield _variable(name, environ)
+    if not ours:
+        yield Finding(name="variables", detail="no GRAIN_… is set")
+    if environ.get("PYTHONDONTWRITEBYTECODE"):
+        yield Finding(
+            name="variables",
+            detail="PYTHONDONTWRITEBYTECODE is set: each worker process compiles what it imports",
+            level=Level.NOTE,
+            advice="Workers start faster without it.",
+        )
+
+
+def _variable(name: str, environ: Mapping[str, str]) -> Finding:
+    if name not in KNOWN:
+        return Finding(
+            name=name,
+            detail="is set, and means nothing to grain",
+            level=Level.NOTE,
+            advice=f"Known are {', '.join(KNOWN)}.",
+        )
+    if name in _SETTING_VARIABLES:
+        try:
+            Config(environ).get_or_default(_SETTING_VARIABLES[name])
+        except ValueError as error:
+            return Finding(
+                name=name, detail=str(error), level=Level.PROBLEM, advice="Correct or unset it."
+            )
+    return Finding(name=name, detail=repr(environ[name]))

@@ -1,0 +1,214 @@
+"""Sources as commands read them: opened by URI, in blocks, decoded, cut down to some columns."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grain.cli.command import CommandError
+from grain.plugins import PluginError, default_manager
+from grain.plugins.installed import ISOLATED, load_object
+from grain.tree import nbytes
+
+# As much is read at once; the first block is small, since nobody knows yet how large elements are.
+_BLOCK_BYTES = 16 * 2**20
+_FIRST_BLOCK = 8
+_LARGEST_BLOCK = 1024
+
+# Some list everything that there would be instead.
+_LONGEST_REASON = 500
+
+# What sources and writers raise when the user has to change something, rather than their author.
+MISTAKES = (OSError, ValueError, LookupError)
+
+
+def add_arguments(parser: argparse.ArgumentParser, name: str = "uri") -> None:
+    """Adds what every command needs that opens a source."""
+    parser.add_argument(
+        name,
+        metavar=name.upper(),
+        help="a path or URI, as grain.sources.open takes it: data.parquet, 'data/*.array_record',"
+        " tfds://mnist",
+    )
+    parser.add_argument(
+        "-o",
+        "--option",
+        dest="options",
+        action="append",
+        default=[],
+        type=key_and_value,
+        metavar="KEY=VALUE",
+        help="an option of the source, such as split=train; a VALUE that is JSON is read as such",
+    )
+    parser.add_argument(
+        "--columns",
+        action="append",
+        default=[],
+        metavar="A,B",
+        help="only these columns of each element",
+    )
+
+
+def key_and_value(text: str) -> tuple[str, Any]:
+    """An option as a user types it.
+
+    Example:
+        >>> key_and_value("cache_bytes=1000"), key_and_value("split=train[:5]")
+        (('cache_bytes', 1000), ('split', 'train[:5]'))
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not key.isidentifier():
+        raise argparse.ArgumentTypeError(f"expected KEY=VALUE, such as split=train, got {text!r}")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """A source that is open, and what is done to its records.
+
+    Attributes:
+        uri: What the user asked for.
+        source: The source; its records are read by index, or in order where it has no length.
+        decode: Makes elements of records, if the source's format has such a function.
+        columns: The columns to pick from each element; None if the source does that, or all are
+            wanted.
+    """
+
+    uri: str
+    source: Any
+    decode: Callable[[Any], Any] | None
+    columns: tuple[str, ...] | None
+
+    @property
+    def by_index(self) -> bool:
+        """Whether records can be read in any order."""
+        return hasattr(self.source, "__getitem__") and hasattr(self.source, "__len__")
+
+    @property
+    def length(self) -> int | None:
+        """How many elements there are, where that is known."""
+        return len(self.source) if self.by_index else None
+
+    def elements(self, start: int = 0, count: int | None = None) -> Iterator[Any]:
+        """Elements in their order, from `start` on."""
+        stop = sys.maxsize if count is None else start + count
+        if self.by_index:
+            records = self._by_index(start, min(stop, len(self.source)))
+        else:
+            records = self._in_order(start, stop)
+        for number, record in enumerate(records, start):
+            try:
+                element = record if self.decode is None else self.decode(record)
+            except MISTAKES as error:
+                raise self._unreadable(number, error) from error
+            yield element if self.columns is None else self._picked(element, number)
+
+    def _by_index(self, start: int, stop: int) -> Iterator[Any]:
+        read_many = getattr(self.source, "__getitems__", None)
+        position, size = start, _FIRST_BLOCK
+        while position < stop:
+            block = range(position, min(stop, position + size))
+            try:
+                if read_many is not None:
+                    records = read_many(list(block))
+                else:
+                    records = [self.source[index] for index in block]
+            except MISTAKES as error:
+                raise self._unreadable(position, error) from error
+            yield from records
+            position = block.stop
+            of_one = max(1, nbytes(records) // len(block))
+            size = min(_LARGEST_BLOCK, max(1, _BLOCK_BYTES // of_one), 4 * size)
+
+    def _in_order(self, start: int, stop: int) -> Iterator[Any]:
+        with iter(self.source) as records:
+            for number in range(stop):
+                try:
+                    record = next(records)
+                except StopIteration:
+                    return
+                except MISTAKES as error:
+                    raise self._unreadable(number, error) from error
+                if number >= start:
+                    yield record
+
+    def _picked(self, element: Any, number: int) -> dict[str, Any]:
+        assert self.columns is not None
+        if not isinstance(element, dict):
+            raise CommandError(
+                f"{self.uri}: --columns was given, and element {number} is"
+                f" {type(element).__name__}, which has none."
+            )
+        missing = [name for name in self.columns if name not in element]
+        if missing:
+            raise CommandError(
+                f"{self.uri}: element {number} has no column {missing[0]!r}; it has"
+                f" {', '.join(map(str, element)) or 'none'}."
+            )
+        return {name: element[name] for name in self.columns}
+
+    def _unreadable(self, number: int, error: BaseException) -> CommandError:
+        return CommandError(f"{self.uri}: element {number} cannot be read: {reason(error)}")
+
+    def close(self) -> None:
+        """Gives back what the source holds."""
+        close = getattr(self.source, "close", None)
+        if close is not None:
+            close()
+
+
+def open_for(
+    uri: str, options: Sequence[tuple[str, Any]], columns: Sequence[str], *, raw: bool = False
+) -> Opened:
+    """Opens a source; what the user got wrong is a `CommandError` or a `PluginError`."""
+    manager = default_manager()
+    spec = manager.source_spec(uri)
+    chosen = tuple(name for text in columns for name in text.split(",") if name)
+    given = dict(options)
+    picks = bool(chosen) and _has_option(spec.target, "columns")
+    if picks:
+        given["columns"] = list(chosen)
+    try:
+        source = manager.open(uri, **given)
+    except PluginError:
+        raise
+    except (*MISTAKES, TypeError) as error:
+        raise CommandError(f"{uri} cannot be opened: {reason(error)}") from error
+    return Opened(
+        uri=uri,
+        source=source,
+        decode=None if raw else manager.decoder(uri),
+        columns=chosen if chosen and not picks else None,
+    )
+
+
+def reason(error: BaseException) -> str:
+    """What an exception says, in one line.
+
+    Example:
+        >>> reason(FileNotFoundError(2, "No such file", "a.parquet")), reason(KeyError("x"))
+        ('No such file: a.parquet', "KeyError: 'x'")
+    """
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.strerror}: {error.filename}"
+    text = " ".join(str(error).split())
+    if len(text) > _LONGEST_REASON:
+        text = f"{text[:_LONGEST_REASON]}…"
+    if not text or isinstance(error, KeyError):
+        return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return text
+
+
+def _has_option(target: str, name: str) -> bool:
+    try:
+        return name in inspect.signature(load_object(target)).parameters
+    except ISOLATED:
+        return False  # opening it will say what is wrong

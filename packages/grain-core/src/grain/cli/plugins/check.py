@@ -1,0 +1,57 @@
+"""`grain plugins check`: imports what every plugin provides; says what is wrong, and the cure."""
+
+from __future__ import annotations
+
+import argparse
+
+from grain.cli.command import Command
+from grain.cli.output import print_json, table
+from grain.cli.plugins.report import HEADER, as_data, eager_note, row
+from grain.plugins import default_manager
+from grain.plugins.installed import installed_distributions
+from grain.plugins.ownership import ownership_problems
+from grain.version import __version__
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Checks plugins; 1 when one is failed, incompatible or a duplicate, or `grain` is not ours."""
+    manager = default_manager()
+    plugins = manager.load_all()
+    notes = [note for note in map(eager_note, plugins) if note]
+    problems = ownership_problems(installed_distributions()) + manager.problems()
+    if arguments.json:
+        print_json(
+            {
+                "core": __version__,
+                "ok": not problems,
+                "problems": problems,
+                "notes": notes,
+                "plugins": [as_data(plugin) for plugin in plugins],
+            }
+        )
+        return 1 if problems else 0
+    if plugins:
+        print(table(HEADER, [row(plugin) for plugin in plugins]))
+    for note in notes:
+        print(f"note: {note}")
+    for problem in problems:
+        print(f"problem: {problem}")
+    print(f"{_count(len(plugins), 'plugin')}, {_count(len(problems), 'problem')}.")
+    return 1 if problems else 0
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+COMMAND = Command(
+    name="check",
+    summary="Import what every plugin provides; exit with 1 if something is wrong.",
+    run=run,
+    arguments=arguments,
+)

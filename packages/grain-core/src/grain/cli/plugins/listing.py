@@ -1,0 +1,52 @@
+"""`grain plugins list`: every plugin and its status, importing none of their dependencies."""
+
+from __future__ import annotations
+
+import argparse
+
+from grain.cli.command import Command
+from grain.cli.output import print_json, table
+from grain.cli.plugins.report import HEADER, as_data, eager_note, known_as_data, row
+from grain.plugins import default_manager
+from grain.version import __version__
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Lists plugins; faulty ones are part of the list, not a failure of the command."""
+    manager = default_manager()
+    plugins, missing = manager.plugins(), manager.not_installed()
+    if arguments.json:
+        print_json(
+            {
+                "core": __version__,
+                "plugins": [as_data(plugin) for plugin in plugins],
+                "not_installed": [known_as_data(known) for known in missing],
+            }
+        )
+        return 0
+    if plugins:
+        print(table(HEADER, [row(plugin) for plugin in plugins]))
+    else:
+        print("No plugins are installed.")
+    for note in filter(None, map(eager_note, plugins)):
+        print(f"note: {note}")
+    if missing:
+        print("\nNot installed:")
+        rows = [
+            (f"  {known.name}", ", ".join(known.public_names), known.install) for known in missing
+        ]
+        print(table(("  NAME", "PROVIDES", "INSTALL WITH"), rows))
+    return 0
+
+
+COMMAND = Command(
+    name="list",
+    summary="List the installed plugins and their status; imports none of their dependencies.",
+    run=run,
+    arguments=arguments,
+)

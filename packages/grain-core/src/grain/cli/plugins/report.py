@@ -1,0 +1,76 @@
+"""Plugins as rows of a table and as plain data, the same in every command that shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grain.plugins import KnownPlugin, Plugin, PluginSpec
+
+HEADER = ("NAME", "DISTRIBUTION", "VERSION", "STATUS", "PROVIDES / REASON")
+
+
+def row(plugin: Plugin) -> tuple[str, ...]:
+    """One line of the table: what the plugin provides or, when there is one, what is wrong."""
+    provided = ", ".join(
+        name for spec in plugin.specs for name in spec.public_names or (spec.name,)
+    )
+    return (
+        plugin.name,
+        plugin.distribution or "-",
+        plugin.version or "-",
+        plugin.status.value,
+        plugin.reason or provided,
+    )
+
+
+def eager_note(plugin: Plugin) -> str:
+    """What to tell the author of a plugin that is not light to list; empty when it is."""
+    if not plugin.eager_imports:
+        return ""
+    return (
+        f"listing {plugin.name!r} of {plugin.provider} imports {', '.join(plugin.eager_imports)};"
+        f" its author should import that where it is used, not in {plugin.module}"
+        " or its package."
+    )
+
+
+def as_data(plugin: Plugin) -> dict[str, Any]:
+    """The plugin as JSON holds it."""
+    return {
+        "name": plugin.name,
+        "module": plugin.module,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "status": plugin.status.value,
+        "reason": plugin.reason,
+        "mend": plugin.mend,
+        "eager_imports": list(plugin.eager_imports),
+        "provides": [_spec_as_data(spec) for spec in plugin.specs],
+    }
+
+
+def known_as_data(known: KnownPlugin) -> dict[str, Any]:
+    """A plugin that is not installed, as JSON holds it."""
+    return {
+        "name": known.name,
+        "distribution": known.distribution,
+        "public_names": list(known.public_names),
+        "install": known.install,
+    }
+
+
+def _spec_as_data(spec: PluginSpec) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "kind": spec.kind.value,
+        "target": spec.target,
+        "public_names": list(spec.public_names),
+        "schemes": list(spec.schemes),
+        "suffixes": list(spec.suffixes),
+        "capabilities": sorted(capability.value for capability in spec.capabilities),
+        "api": spec.api,
+        "summary": spec.summary,
+        "install": spec.install,
+        "writer": spec.writer,
+        "decoder": spec.decoder,
+    }
