@@ -1,0 +1,183 @@
+"""`grain plugins new`: a package that is whole, keeps its contract, and takes nobody's place."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from grain.cli import main
+from grain.cli.plugins.new import SHAPES, class_name, plugin_name, render
+
+CORE = pathlib.Path(sys.modules["grain.cli"].__file__).parents[2]
+
+each_kind = pytest.mark.parametrize("kind", SHAPES)
+
+
+def contents(folder: pathlib.Path) -> dict[str, str]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in files}
+
+
+def install(package: pathlib.Path, site: pathlib.Path) -> None:
+    """Puts a package into a directory as an installer would, without building it."""
+    project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
+    [(name, module)] = project["entry-points"]["grain.plugins"].items()
+    info = site / f"{module.partition('.')[0]}-0.1.0.dist-info"
+    info.mkdir(parents=True)
+    requires = "".join(f"Requires-Dist: {line}\n" for line in project["dependencies"])
+    metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0.1.0\n{requires}\n"
+    (info / "METADATA").write_text(metadata)
+    (info / "entry_points.txt").write_text(f"[grain.plugins]\n{name} = {module}\n")
+
+
+@each_kind
+def test_a_new_plugin_is_found_and_keeps_its_contract_as_it_stands(tmp_path, kind):
+    assert main(["plugins", "new", "two-words", "--kind", kind, "--directory", str(tmp_path)]) == 0
+    package, site = tmp_path / "grain-two-words", tmp_path / "site"
+    install(package, site)
+    report = tmp_path / "report.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "grain", "conformance", "two-words", "--json", str(report)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.pathsep.join(map(str, (package / "src", site, CORE))),
+        },
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    described, case = json.loads(report.read_text())["cases"]
+    assert described["ok"]
+    assert case["kind"] == {"source": "map-source"}.get(kind, kind)
+    assert {"passed"} <= {each["outcome"] for each in case["results"]} <= {"passed", "skipped"}
+
+
+@each_kind
+def test_every_file_is_complete_and_every_module_is_python(kind):
+    files = render("two-words", kind)
+    assert {
+        "pyproject.toml",
+        "README.md",
+        "CHANGELOG.md",
+        "src/grain_two_words/__init__.py",
+        "src/grain_two_words/_plugin.py",
+        "src/grain_two_words/conformance.py",
+        "src/grain_two_words/py.typed",
+        "src/grain_two_words/version.py",
+        f"src/grain_two_words/{SHAPES[kind].file}.py",
+        "tests/test_conformance.py",
+    } <= set(files)
+    for path, text in files.items():
+        assert not re.search(r"@[A-Z]+@", text), path
+        if path.endswith(".py"):
+            assert ast.get_docstring(ast.parse(text, path)), path
+
+
+@each_kind
+def test_the_project_file_names_the_entry_point_the_core_and_lower_bounds(kind):
+    project = tomllib.loads(render("two-words", kind)["pyproject.toml"])["project"]
+    assert project["name"] == "grain-two-words"
+    assert project["entry-points"]["grain.plugins"] == {"two-words": "grain_two_words._plugin"}
+    assert "grain-core>=1,<2" in project["dependencies"]
+    assert all(">=" in line for line in project["dependencies"])
+
+
+@each_kind
+def test_no_line_is_longer_than_its_own_linter_allows(kind):
+    files = render("two-words", kind)
+    allowed = tomllib.loads(files["pyproject.toml"])["tool"]["ruff"]["line-length"]
+    lines = [(path, line) for path in files for line in files[path].splitlines()]
+    assert not [each for each in lines if each[0].endswith(".py") and len(each[1]) > allowed]
+
+
+def test_what_is_there_is_never_overwritten(tmp_path, capsys):
+    arguments = ["plugins", "new", "mine", "--kind", "source", "--directory", str(tmp_path)]
+    assert main(arguments) == 0
+    (tmp_path / "grain-mine/README.md").write_text("my words\n")
+    before = contents(tmp_path)
+    assert main([*arguments[:-3], "transform", *arguments[-2:]]) == 1
+    assert contents(tmp_path) == before
+    assert "is there already, and is left as it is" in capsys.readouterr().err
+
+
+def test_a_file_in_the_place_of_the_folder_is_left_alone(tmp_path, capsys):
+    (tmp_path / "grain-mine").write_text("a file")
+    assert main(["plugins", "new", "mine", "--kind", "source", "--directory", str(tmp_path)]) == 1
+    assert contents(tmp_path) == {"grain-mine": "a file"}
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_an_empty_folder_and_a_directory_that_is_not_there_are_filled(tmp_path):
+    (tmp_path / "a/grain-mine").mkdir(parents=True)
+    for directory in ("a", "b/c"):
+        where = str(tmp_path / directory)
+        assert main(["plugins", "new", "mine", "--kind", "source", "--directory", where]) == 0
+    assert contents(tmp_path / "a") == contents(tmp_path / "b/c")
+
+
+def test_a_directory_that_cannot_be_made_is_an_error_in_one_line(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    where = str(tmp_path / "file")
+    assert main(["plugins", "new", "mine", "--kind", "source", "--directory", where]) == 1
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_the_folder_is_made_here_unless_told_and_the_next_steps_are_said(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["plugins", "new", "grain-mine", "--kind", "transform"]) == 0
+    assert (tmp_path / "grain-mine/src/grain_mine/transform.py").is_file()
+    said = capsys.readouterr().out
+    assert "pip install -e grain-mine" in said
+    assert "grain conformance mine" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("", "cannot be a plugin's name"),
+        ("grain-", "cannot be a plugin's name"),
+        ("My_Format", "'my-format' would do"),
+        ("my--format", "'my-format' would do"),
+        ("a.b", "'a-b' would do"),
+        ("3d", "a lower-case letter first"),
+        ("../up", "'up' would do"),
+        ("mine\n", "'mine' would do"),
+        ("größe", "cannot be a plugin's name"),
+        ("a" * 41, "41 characters long"),
+        ("core", "grain-core is a package of grain itself"),
+        ("grain-parquet", "grain-parquet is a package of grain itself"),
+    ],
+)
+def test_a_name_that_will_not_do_is_refused_with_the_reason(tmp_path, capsys, given, said):
+    assert main(["plugins", "new", given, "--kind", "source", "--directory", str(tmp_path)]) == 1
+    assert said in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("name", "kind"), [("filter", "transform"), ("range", "source")])
+def test_a_name_whose_class_the_core_has_is_refused(tmp_path, capsys, name, kind):
+    assert main(["plugins", "new", name, "--kind", kind, "--directory", str(tmp_path)]) == 1
+    assert class_name("mine", kind) == {"transform": "Mine", "source": "MineDataSource"}[kind]
+    assert "which grain itself has" in capsys.readouterr().err
+
+
+def test_a_longest_name_is_taken():
+    assert plugin_name("a" * 40) == "a" * 40
+
+
+def test_an_unknown_kind_is_a_wrong_argument(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["plugins", "new", "mine", "--kind", "executor"])
+    assert caught.value.code == 2
+    assert "iter-source" in capsys.readouterr().err

@@ -1,0 +1,87 @@
+"""What importing the library loads, and what it must not."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import grain
+
+HEAVY = ("jax", "orbax", "pyarrow", "array_record", "tensorflow", "absl", "pytest", "torch")
+
+
+def modules_after(program: str) -> set[str]:
+    """The top-level modules that a fresh interpreter has loaded after running a program."""
+    show = "\nimport json, sys; print(json.dumps(sorted(m.partition('.')[0] for m in sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program + show],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stderr == ""
+    return set(json.loads(done.stdout))
+
+
+PROGRAMS = {
+    "importing": "import grain",
+    "importing everything public": """
+import grain.checkpoint, grain.constants, grain.experimental, grain.multiprocessing, grain.python
+import grain.python.experimental, grain.samplers, grain.sharding, grain.sources, grain.transforms
+""",
+    "running": """
+import grain
+ds = grain.MapDataset.range(100).seed(1).shuffle().map(lambda x: {"x": x}).batch(10)
+iterator = iter(ds.repeat(2).to_iter_dataset().filter(lambda x: True))
+next(iterator)
+iterator.set_state(iterator.get_state())
+list(grain.load(list(range(10)), num_epochs=1, batch_size=2))
+repr(grain.config), dir(grain), dir(grain.sources), dir(grain.transforms)
+""",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_nothing_heavy_is_loaded_by(name):
+    assert modules_after(PROGRAMS[name]) & set(HEAVY) == set()
+
+
+def test_no_plugin_is_loaded_by_importing():
+    loaded = modules_after("import grain")
+    assert not {name for name in loaded if name.startswith("grain_")}
+
+
+def test_every_module_can_be_imported_by_itself():
+    optional = {"grain.checkpoint.orbax_args", "grain.__main__"}
+    names = [
+        module.name
+        for module in pkgutil.walk_packages(grain.__path__, "grain.")
+        if module.name not in optional and ".template" not in module.name
+    ]
+    assert len(names) > 60
+    program = "import importlib, sys; [importlib.import_module(name) for name in sys.argv[1:]]"
+    for group in (names[::3], names[1::3], names[2::3][::-1]):
+        subprocess.run([sys.executable, "-c", program, *group], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "module", ["grain", "grain.python", "grain.experimental", "grain.transforms", "grain.sources"]
+)
+def test_every_public_name_is_there(module):
+    found = importlib.import_module(module)
+    needs_orbax = {"CheckpointSave", "CheckpointRestore"}
+    for name in found.__all__:
+        if not any(name.endswith(suffix) for suffix in needs_orbax):
+            assert getattr(found, name) is not None
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error():
+    for module in (grain, grain.python, grain.experimental, grain.checkpoint):
+        with pytest.raises(AttributeError, match="NoSuchThing"):
+            module.NoSuchThing  # noqa: B018

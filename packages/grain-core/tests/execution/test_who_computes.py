@@ -1,0 +1,259 @@
+"""Workers compute what they can: blocks, functions above what depends on order, streams, in threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import grain
+
+from .conftest import PATIENCE, with_workers
+from .pipelines import Lines, LinesIterator, OwnIterDataset, heavy, odd, rows
+
+X = grain.experimental
+
+
+def pid_of(x: Any) -> int:
+    return os.getpid()
+
+
+class Meeting:
+    """A function whose workers wait for each other: it returns when `count` of them have been asked.
+
+    So it does not depend on the machine which of them gets something to do. In this process it only
+    takes long.
+    """
+
+    def __init__(self, directory: Path, count: int = 2):
+        self.directory, self.count, self.host = str(directory), count, os.getpid()
+
+    def __call__(self, x: Any) -> int:
+        pid = os.getpid()
+        if pid == self.host:
+            heavy(x)
+            return pid
+        open(os.path.join(self.directory, str(pid)), "w").close()
+        deadline = time.monotonic() + PATIENCE
+        while len(os.listdir(self.directory)) < self.count and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return pid
+
+
+@pytest.fixture
+def meet(tmp_path: Path) -> Meeting:
+    """A meeting of two workers."""
+    return _meeting(tmp_path, "first")
+
+
+def _meeting(tmp_path: Path, name: str, count: int = 2) -> Meeting:
+    (tmp_path / name).mkdir()
+    return Meeting(tmp_path / name, count)
+
+
+class PidLines(Lines):
+    """A stream that tells who reads it."""
+
+    def __iter__(self) -> grain.DatasetIterator:
+        return PidIterator(self)
+
+
+class PidIterator(LinesIterator):
+    def __next__(self) -> tuple[int, int]:
+        return super().__next__(), os.getpid()
+
+
+def assert_spread(pids: list[int], count: int) -> None:
+    """All workers took part, and nobody else."""
+    assert os.getpid() not in pids
+    assert len(set(pids)) == count
+
+
+def test_blocks_of_a_map_dataset_are_computed_by_all_workers(meet: Meeting) -> None:
+    ds = grain.MapDataset.range(40).shuffle(1).map(meet).batch(2).to_iter_dataset()
+    assert_spread(np.concatenate(list(with_workers(ds, 2))).tolist(), 2)
+
+
+def test_iter_operations_that_are_functions_of_a_block_are_computed_by_all_workers(
+    tmp_path: Path, meet: Meeting
+) -> None:
+    def note(index: int, x: int) -> tuple[int, int]:
+        return x, os.getpid()
+
+    ds = rows(40).map(meet).map_with_index(note).batch(4)
+    batches = list(with_workers(ds, 2))
+    for column in (0, 1):
+        assert_spread(np.concatenate([batch[column] for batch in batches]).tolist(), 2)
+    ds = rows(40).filter(odd).map(_meeting(tmp_path, "second"))
+    assert_spread(list(with_workers(ds, 2)), 2)
+
+
+@pytest.mark.parametrize("kind", ["filter and batch", "packing", "own iterator", "draws"])
+def test_a_heavy_function_above_what_depends_on_order_is_computed_by_all_workers(
+    kind: str, meet: Meeting
+) -> None:
+    documents = grain.MapDataset.source([{"x": np.ones(3)} for _ in range(80)]).to_iter_dataset()
+    below: grain.IterDataset = {
+        "filter and batch": lambda: rows(160).filter(odd).batch(2),
+        "packing": lambda: X.FirstFitPackIterDataset(
+            documents, length_struct={"x": 4}, num_packing_bins=2
+        ),
+        "own iterator": lambda: OwnIterDataset(rows(80)),
+        "draws": lambda: rows(160).filter(odd).random_map(lambda x, rng: x, seed=1),
+    }[kind]()
+    pids = list(with_workers(below.map(meet), 2))
+    # The first few are tried here; when that takes long, workers are asked.
+    here = pids.count(os.getpid())
+    assert here <= 8
+    assert_spread([pid for pid in pids if pid != os.getpid()], 2)
+
+
+def test_a_light_function_above_what_depends_on_order_is_computed_here() -> None:
+    ds = rows(2000).filter(odd).batch(2).map(pid_of)
+    assert set(with_workers(ds, 2)) == {os.getpid()}
+
+
+def test_streams_read_by_turns_are_spread_over_the_workers_stream_by_stream() -> None:
+    streams = [PidLines(100 * i, 20) for i in range(5)]
+    ds = X.InterleaveIterDataset(streams, cycle_length=4)
+    readers: dict[int, set[int]] = defaultdict(set)
+    for number, pid in with_workers(ds, 2):
+        readers[number // 100].add(pid)
+    assert len(readers) == 5
+    # Each stream has one reader, and both workers read some.
+    assert all(len(pids) == 1 for pids in readers.values())
+    assert_spread([pid for pids in readers.values() for pid in pids], 2)
+
+
+def test_streams_with_operations_are_computed_where_they_are_read() -> None:
+    streams = [PidLines(100 * i, 20).map(lambda x: (x[0], x[1], os.getpid())) for i in range(4)]
+    seen = list(with_workers(X.InterleaveIterDataset(streams, cycle_length=4), 2))
+    assert all(reader == mapper for _, reader, mapper in seen)
+    assert_spread([reader for _, reader, _ in seen], 2)
+
+
+def test_map_datasets_read_by_turns_are_computed_by_all_workers(meet: Meeting) -> None:
+    parts = [grain.MapDataset.range(40).map(meet) for _ in range(4)]
+    assert_spread(list(with_workers(X.InterleaveIterDataset(parts, cycle_length=2), 2)), 2)
+
+
+def test_a_single_stream_is_read_by_one_worker_in_the_background() -> None:
+    seen = list(with_workers(PidLines(0, 50).map(lambda x: (x[1], os.getpid())), 3))
+    assert_spread([pid for pair in seen for pid in pair], 1)
+
+
+class SlowSource:
+    """Records that come after a while, as from a network; they tell who read them."""
+
+    def __init__(self, meet: Meeting):
+        self.meet = meet
+
+    def __len__(self) -> int:
+        return 400
+
+    def __getitem__(self, index: int) -> tuple[int, int]:
+        self.meet(index)
+        time.sleep(0.003)
+        return os.getpid(), threading.get_ident()
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_read_options_threads_read_inside_each_worker(batched: bool, meet: Meeting) -> None:
+    options = grain.ReadOptions(num_threads=4, prefetch_buffer_size=8)
+    ds = grain.MapDataset.source(SlowSource(meet)).to_iter_dataset(options)
+    if batched:
+        ds = ds.batch(4, batch_fn=list)
+    seen = list(with_workers(ds, 2))
+    readers: dict[int, set[int]] = defaultdict(set)
+    for pid, thread in (pair for batch in seen for pair in (batch if batched else [batch])):
+        readers[pid].add(thread)
+    assert_spread(list(readers), 2)
+    # The thread that began, and those that took over.
+    assert all(1 < len(threads) <= 1 + 4 for threads in readers.values())
+    assert max(map(len, readers.values())) == 1 + 4
+
+
+def test_no_threads_read_inside_a_worker_if_none_are_allowed_or_needed(tmp_path: Path) -> None:
+    source = grain.MapDataset.source(SlowSource(_meeting(tmp_path, "alone", count=1)))[:60]
+    alone = source.to_iter_dataset(grain.ReadOptions(num_threads=0, prefetch_buffer_size=0))
+    assert len(set(with_workers(alone, 1))) == 1
+
+    def busy(x: int) -> int:
+        heavy(x)
+        return threading.get_ident()
+
+    ds = grain.MapDataset.range(60).map(busy).to_iter_dataset().batch(4)
+    assert len(np.unique(np.concatenate(list(with_workers(ds, 1))))) == 1
+
+
+def test_workers_are_not_asked_for_more_than_the_buffer_allows_of_large_elements() -> None:
+    """Elements count as computed ahead from when a worker begins them."""
+
+    def large(index: int) -> np.ndarray:
+        return np.full(8 << 20, index, np.uint8)
+
+    ds = grain.MapDataset.range(100).map(large).to_iter_dataset()
+    for dataset in (ds, Lines(0, 100).map(large)):
+        with iter(with_workers(dataset, 2, per_worker_buffer_size=1)) as iterator:
+            for number in range(20):
+                assert next(iterator)[0] == number
+            ahead = len(iterator._workers._pool._waiting)
+            assert ahead <= 4
+            assert len(iterator._run.elements) == 1
+
+
+def test_worker_init_fn_is_called_in_each_worker_with_its_index_and_their_number(
+    tmp_path: Path,
+) -> None:
+    three, two = _meeting(tmp_path, "three", count=3), _meeting(tmp_path, "two")
+
+    def init(index: int, count: int) -> None:
+        os.environ["GRAIN_TEST_WORKER"] = f"{index} of {count}"
+
+    def told(x: int) -> str:
+        three(x)
+        return os.environ["GRAIN_TEST_WORKER"]
+
+    ds = rows(100).map(told).mp_prefetch(grain.MultiprocessingOptions(3), worker_init_fn=init)
+    assert set(ds) == {"0 of 3", "1 of 3", "2 of 3"}
+
+    class Told(grain.transforms.Map):
+        def map(self, element: int) -> str:
+            two(element)
+            return os.environ["GRAIN_TEST_WORKER"]
+
+    loader = grain.DataLoader(
+        data_source=grain.RangeDataSource(0, 100, 1),
+        sampler=grain.IndexSampler(num_records=100, num_epochs=1),
+        operations=[Told()],
+        worker_count=2,
+        worker_init_fn=init,
+    )
+    assert set(loader) == {"0 of 2", "1 of 2"}
+    assert "GRAIN_TEST_WORKER" not in os.environ
+
+
+def test_start_prefetch_lets_workers_begin(fifo: Any) -> None:
+    path = fifo.path
+
+    def tell(x: int) -> int:
+        if x == 0:
+            with open(path, "w") as file:
+                file.write("begun")
+        return x
+
+    for dataset in (rows(9).map(tell), Lines(0, 9).map(tell), _turns(tell)):
+        with iter(with_workers(dataset, 1)) as iterator:
+            iterator.start_prefetch()
+            assert fifo.read() == "begun"
+            assert next(iterator) == 0
+
+
+def _turns(function: Any) -> grain.IterDataset:
+    return X.InterleaveIterDataset([rows(9).map(function), rows(3)], cycle_length=2)

@@ -1,0 +1,254 @@
+"""What a worker starts with, and what happens when it cannot start."""
+
+import os
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from grain.execution.processes import WorkerDied
+
+
+def result(pool, task=None):
+    return pool.result(pool.submit(task))
+
+
+def finish(process):
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def test_path_arguments_and_directory_are_those_of_the_consumer(make_pool, monkeypatch, tmp_path):
+    module = tmp_path / "only_here.py"
+    module.write_text("VALUE = 42\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["program", "--flag"])
+
+    def handle(task):
+        import only_here
+
+        return only_here.VALUE, sys.argv, os.getcwd(), sys.path
+
+    value, argv, directory, path = result(make_pool(handle, num_workers=1))
+    assert value == 42
+    assert argv == ["program", "--flag"]
+    assert directory == str(tmp_path)
+    assert path == sys.path
+
+
+def test_workers_see_no_accelerator(make_pool, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    monkeypatch.setenv("MY_SETTING", "kept")
+    monkeypatch.delenv("GRAIN_WORKER_KEEP_DEVICES", raising=False)
+    environment = result(make_pool(lambda task: dict(os.environ), num_workers=1))
+    assert environment["JAX_PLATFORMS"] == "cpu"
+    assert environment["CUDA_VISIBLE_DEVICES"] == ""
+    assert environment["MY_SETTING"] == "kept"
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,1"
+
+
+def test_workers_see_accelerators_if_told_to(make_pool, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    monkeypatch.setenv("GRAIN_WORKER_KEEP_DEVICES", "1")
+    environment = result(make_pool(lambda task: dict(os.environ), num_workers=1))
+    assert environment["CUDA_VISIBLE_DEVICES"] == "0,1"
+    assert environment.get("JAX_PLATFORMS") == os.environ.get("JAX_PLATFORMS")
+
+
+def test_a_worker_is_a_fresh_process_with_one_thread_and_few_modules(make_pool):
+    def handle(task):
+        import sys
+        import threading
+
+        heavy = ("jax", "tensorflow", "torch", "orbax", "pyarrow", "array_record", "pytest")
+        return threading.active_count(), [name for name in heavy if name in sys.modules]
+
+    assert result(make_pool(handle, num_workers=1)) == (1, [])
+
+
+def test_a_worker_holds_few_descriptors_and_none_of_the_consumers(make_pool, tmp_path):
+    with open(tmp_path / "mine", "w") as file:
+        os.set_inheritable(file.fileno(), True)
+        pool = make_pool(
+            lambda task: [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
+                          if os.path.exists(f"/proc/self/fd/{fd}")],
+            num_workers=1,
+        )  # fmt: skip
+        names = result(pool)
+    assert str(tmp_path / "mine") not in names
+    assert not any("memfd" in name for name in names)
+    assert len(names) <= 8
+
+
+def test_worker_init_fn_runs_in_each_worker_before_the_job_is_loaded(make_pool):
+    class Job:
+        def __setstate__(self, state):
+            import sys
+
+            self.seen = list(sys._grain_test_marks)
+
+        def __getstate__(self):
+            return {"x": 1}
+
+        def start(self, worker_index, worker_count):
+            return lambda task: (self.seen, os.getpid())
+
+    def init(index, count):
+        sys._grain_test_marks = [(index, count)]
+
+    pool = make_pool(Job(), num_workers=2, worker_init_fn=init)
+    answers = [pool.result(pool.submit(None, worker=w)) for w in range(2)]
+    assert [seen for seen, _ in answers] == [[(0, 2)], [(1, 2)]]
+    assert not hasattr(sys, "_grain_test_marks")
+
+
+@pytest.mark.parametrize("where", ["worker_init_fn", "unpickling the job", "starting the job"])
+def test_a_worker_that_cannot_start_says_why(make_pool, where):
+    def refuse():
+        raise LookupError(f"no luck in {where}")
+
+    class Job:
+        def __reduce__(self):
+            return (refuse, ()) if where == "unpickling the job" else (Job, ())
+
+        def start(self, worker_index, worker_count):
+            refuse()
+
+    def init(index, count):
+        if where == "worker_init_fn":
+            refuse()
+
+    pool = make_pool(Job(), num_workers=1, worker_init_fn=init)
+    ticket = pool.submit(None)
+    for _ in range(2):
+        with pytest.raises(LookupError, match=f"no luck in {where}") as caught:
+            pool.result(ticket)
+        assert f"worker 0 of 1, {where}" in str(caught.value.__cause__)
+    with pytest.raises(LookupError):
+        pool.submit(None)
+
+
+def test_an_interpreter_that_does_not_start_is_reported(make_pool, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    pool = make_pool(lambda task: task, num_workers=1)
+    with pytest.raises(WorkerDied, match="exit code 1"):
+        pool.result(pool.submit(0))
+
+
+def test_no_interpreter_at_all_is_an_error_that_leaves_nothing(make_pool, monkeypatch, census):
+    before = census()
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    with pytest.raises(FileNotFoundError):
+        make_pool(lambda task: task)
+    monkeypatch.setattr(sys, "executable", "")
+    with pytest.raises(RuntimeError, match=r"sys\.executable is empty"):
+        make_pool(lambda task: task)
+    assert not census().beyond(before)
+
+
+def test_a_large_array_of_the_job_exists_once_for_all_workers(make_pool):
+    class Job:
+        def __init__(self):
+            self.array = np.arange(12_000_000)
+
+        def start(self, worker_index, worker_count):
+            def handle(task):
+                total = int(self.array.sum())
+                if task == "write":
+                    self.array += 1
+                # Memory that is this process's own; pages of the job are the file's.
+                with open("/proc/self/smaps_rollup") as file:
+                    own = next(int(line.split()[1]) for line in file if "Anonymous:" in line)
+                return total, int(self.array[0]), own * 1024
+
+            return handle
+
+    job = Job()
+    total = int(job.array.sum())
+    pool = make_pool(job)
+    *_, before = pool.result(pool.submit("read", worker=0))
+    assert pool.result(pool.submit("read", worker=1))[:2] == (total, 0)
+    assert before < job.array.nbytes
+    # Still, each has its own to write to, and has it only then.
+    _, first, after = pool.result(pool.submit("write", worker=0))
+    assert first == 1
+    assert after - before > job.array.nbytes * 0.9
+    assert pool.result(pool.submit("read", worker=1))[:2] == (total, 0)
+    assert job.array[0] == 0
+
+
+def test_code_of_main_goes_by_value_and_main_is_not_run_again(script):
+    process = script("""
+        import dataclasses, enum
+        print("main runs")
+
+        FACTOR = 3
+
+        class Color(enum.Enum):
+            RED = 1
+
+        @dataclasses.dataclass
+        class Point:
+            x: int
+            color: Color
+
+        def scale(p):
+            return Point(p.x * FACTOR, Color.RED)
+
+        pool = WorkerPool(Apply(lambda p: scale(p)), num_workers=2)
+        got = [pool.result(pool.submit(Point(x, Color.RED))) for x in range(5)]
+        assert got == [Point(3 * x, Color.RED) for x in range(5)], got
+        assert all(type(p) is Point and p.color is Color.RED for p in got)
+        print("done")
+    """)
+    assert finish(process) == (0, "main runs\ndone\n", "")
+
+
+def test_interpreter_flags_are_carried_over(script):
+    process = script("""
+        flags = lambda _: (sys.warnoptions, sys.flags.dont_write_bytecode, sys.flags.utf8_mode)
+        with WorkerPool(Apply(flags), num_workers=1) as pool:
+            assert pool.result(pool.submit(0)) == flags(0), pool.result(pool.submit(0))
+            assert flags(0)[0] == ["error"]
+    """)
+    assert finish(process) == (0, "", "")
+
+
+def test_ctrl_c_and_sigterm_are_set_up_whatever_the_consumer_does_with_them(script):
+    process = script("""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+        def handle(_):
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+            return signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM), len(mask)
+        with WorkerPool(Apply(handle), num_workers=1) as pool:
+            got = pool.result(pool.submit(0))
+        assert got == (signal.SIG_IGN, signal.SIG_DFL, 0), got
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == {signal.SIGUSR1}
+    """)
+    assert finish(process) == (0, "", "")
+
+
+def test_a_job_that_cannot_be_pickled_names_what_is_in_the_way(make_pool, census):
+    before = census()
+
+    class Operation:
+        def __init__(self, name, inner):
+            self.name = name
+            self.inner = inner
+
+        def start(self, worker_index, worker_count):
+            return lambda task: task
+
+    lock = threading.Lock()
+    job = Operation("outer", Operation("inner", {"cache": [1, lock]}))
+    with pytest.raises(TypeError) as caught:
+        make_pool(job, name_owner=lambda value: getattr(value, "name", None))
+    message = str(caught.value)
+    assert "job.inner.inner['cache'][1] of inner is a _thread.lock" in message
+    assert "__getstate__" in message
+    with pytest.raises(TypeError, match=r"worker_init_fn variable 'lock' is a _thread\.lock"):
+        make_pool(lambda task: task, worker_init_fn=lambda i, n: lock)
+    assert not census().beyond(before)

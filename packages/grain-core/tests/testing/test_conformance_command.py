@@ -1,0 +1,116 @@
+"""`grain conformance`: what it prints and writes, and the exit code it gives."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+HOOKS = """
+from grain.plugins import Kind, PluginSpec, hookimpl
+
+@hookimpl
+def grain_transforms():
+    return [PluginSpec(name="twice", target="grain_twice.work:Twice", kind=Kind.TRANSFORM,
+                       public_names=("Twice",), summary="Doubles.", install="pip install x")]
+
+@hookimpl
+def grain_conformance_cases():
+    from grain_twice import work
+    return [work.CASE]
+"""
+WORK = """
+import grain
+from grain.testing import Case, CaseKind
+
+class Twice(grain.transforms.Map):
+    def map(self, element):
+        return 2 * element
+
+CASE = Case(name="numbers", spec="twice", kind=CaseKind.TRANSFORM, make=Twice, inputs=[1, 2],
+            elements={elements})
+"""
+
+
+@pytest.fixture
+def grain(tmp_path: Path):
+    """Runs the command with one plugin installed, whose case expects these elements."""
+
+    def run(elements: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        package = tmp_path / "grain_twice"
+        package.mkdir()
+        (package / "__init__.py").write_text("")
+        (package / "_plugin.py").write_text(textwrap.dedent(HOOKS))
+        (package / "work.py").write_text(WORK.format(elements=elements))
+        info = tmp_path / "grain_twice-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: grain-twice\nVersion: 1.0\n"
+            "Requires-Dist: grain-core>=1,<2\n\n"
+        )
+        (info / "entry_points.txt").write_text("[grain.plugins]\ntwice = grain_twice._plugin\n")
+        return subprocess.run(
+            [sys.executable, "-m", "grain", "conformance", *arguments],
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def test_a_plugin_that_keeps_its_contract_exits_with_0(grain, tmp_path):
+    done = grain("[2, 4]", "twice", "--json", "out/report.json", "--badge", "out/badge.svg")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "the contract is kept" in done.stdout
+    report = json.loads((tmp_path / "out/report.json").read_text())
+    assert report["ok"] is True
+    assert [case["case"] for case in report["cases"]] == ["twice", "numbers"]
+    assert (tmp_path / "out/badge.svg").read_text().startswith("<svg ")
+
+
+def test_a_plugin_that_breaks_it_exits_with_1_and_says_where_why_and_the_cure(grain, tmp_path):
+    done = grain("[2, 5]", "twice", "--json", "report.json", "--badge", "badge.svg")
+    assert done.returncode == 1
+    for words in ("gives_the_expected_elements", "expected 5, got 4", "to mend:", "1 place"):
+        assert words in done.stdout
+    assert json.loads((tmp_path / "report.json").read_text())["ok"] is False
+    assert "failing" in (tmp_path / "badge.svg").read_text()
+
+
+def test_an_unknown_plugin_exits_with_1_and_one_line(grain):
+    done = grain("[]", "nobody")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "nobody" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_checks_can_be_listed(grain):
+    done = grain("[]", "--checks")
+    assert done.returncode == 0
+    assert "state_survives_json" in done.stdout
+
+
+def test_pytest_checks_an_installed_plugin_without_a_test_file(grain, tmp_path):
+    grain("[2, 4]", "--checks")
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            *("-p", "grain.testing.pytest_plugin", "--grain-conformance", "twice"),
+        ],
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout

@@ -1,0 +1,122 @@
+"""Sources whose reads wait until they are let go, and a clock that goes only when it is told to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from grain.dataset import iterator
+from grain.execution import threads
+
+PATIENCE = 10.0
+"""Seconds after which something that should happen is taken not to happen."""
+
+
+class Clock:
+    """Stands in for the module `time` in the code that decides about threads."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.computed = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def thread_time(self) -> float:
+        return self.computed
+
+    def wait(self, seconds: float) -> None:
+        """Time goes by, nobody computes."""
+        self.now += seconds
+
+    def compute(self, seconds: float) -> None:
+        """Time goes by in which the consumer computes."""
+        self.now += seconds
+        self.computed += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    stopped = Clock()
+    monkeypatch.setattr(threads, "time", stopped)
+    monkeypatch.setattr(iterator, "time", stopped)
+    return stopped
+
+
+class GatedSource:
+    """Numbers whose reads wait at a gate, and which knows who is inside.
+
+    Args:
+      length: how many numbers there are.
+      is_open: whether a read of an index may go on; asked whenever something changes.
+      on_read: called with the index when a read begins.
+    """
+
+    def __init__(
+        self,
+        length: int,
+        is_open: Callable[[GatedSource, int], bool] = lambda source, index: True,
+        on_read: Callable[[int], None] = lambda index: None,
+    ):
+        self.length = length
+        self.is_open = is_open
+        self.on_read = on_read
+        self.changed = threading.Condition()
+        self.started: list[int] = []
+        self.finished: list[int] = []
+        self.inside = 0
+        self.most_inside = 0
+        self.threads: set[str] = set()
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> int:
+        self.on_read(index)
+        with self.changed:
+            self.started.append(index)
+            self.threads.add(threading.current_thread().name)
+            self.inside += 1
+            self.most_inside = max(self.most_inside, self.inside)
+            self.changed.notify_all()
+            went_on = self.changed.wait_for(lambda: self.is_open(self, index), PATIENCE)
+            self.inside -= 1
+            self.finished.append(index)
+            self.changed.notify_all()
+        if not went_on:
+            raise TimeoutError(f"The gate stayed shut for {index}.")
+        return index
+
+    def change(self, is_open: Callable[[GatedSource, int], bool]) -> None:
+        """Puts up another gate."""
+        with self.changed:
+            self.is_open = is_open
+            self.changed.notify_all()
+
+    def wait_until(self, condition: Callable[[], bool]) -> bool:
+        """Waits for something that reads bring about."""
+        with self.changed:
+            return self.changed.wait_for(condition, PATIENCE)
+
+
+@pytest.fixture(autouse=True)
+def reading_threads() -> Iterator[Callable[[], list[threading.Thread]]]:
+    """Tells the threads that read for this test; when it ends, they must be gone."""
+    before = set(threading.enumerate())
+
+    def readers() -> list[threading.Thread]:
+        now = threading.enumerate()
+        return [t for t in now if t.name == "grain-read" and t not in before]
+
+    yield readers
+    for thread in readers():
+        thread.join(PATIENCE)
+    assert readers() == [], "a reading thread outlived its iterator"
+
+
+@pytest.fixture
+def gated() -> Callable[..., Any]:
+    return GatedSource
