@@ -1,0 +1,46 @@
+"""The cases by which `grain conformance arrayrecord` checks this package."""
+
+from __future__ import annotations
+
+import os
+
+from grain.plugins import Capability
+from grain.testing import Case
+from grain_arrayrecord.source import ArrayRecordDataSource
+from grain_arrayrecord.writer import write_array_record
+
+_RECORDS = [b"record %d " % number * (number % 4) for number in range(23)]
+_CUTS = (0, 9, 10, 23)
+
+
+def cases() -> list[Case]:
+    """Several files by their paths, and by a pattern."""
+    return [
+        Case(
+            name="three files",
+            spec="arrayrecord",
+            prepare=write,
+            make=by_paths,
+            ways={Capability.GLOBS: by_pattern},
+            elements=_RECORDS,
+        )
+    ]
+
+
+def write(directory: str) -> None:
+    """Writes three files."""
+    for number in range(3):
+        records = _RECORDS[_CUTS[number] : _CUTS[number + 1]]
+        write_array_record(os.path.join(directory, f"{number}.array_record"), records)
+
+
+def by_paths(directory: str) -> ArrayRecordDataSource:
+    """The files by their paths."""
+    return ArrayRecordDataSource(
+        [os.path.join(directory, f"{number}.array_record") for number in range(3)]
+    )
+
+
+def by_pattern(directory: str) -> ArrayRecordDataSource:
+    """The files by a pattern."""
+    return ArrayRecordDataSource(os.path.join(directory, "*.array_record"))

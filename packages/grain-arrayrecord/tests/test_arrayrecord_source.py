@@ -1,0 +1,306 @@
+"""Reading records: order, ranges, many files, processes, threads."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import grain_arrayrecord.source
+from grain_arrayrecord import ArrayRecordDataSource, FileInstruction, readers, write_array_record
+
+SIZES = (5, 1, 7, 12)
+
+
+def record(shard: int, number: int) -> bytes:
+    return f"shard {shard} record {number}".encode() * (1 + number % 3)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory) -> pathlib.Path:
+    directory = tmp_path_factory.mktemp("records")
+    for shard, size in enumerate(SIZES):
+        write_array_record(
+            directory / f"train-{shard:05d}.array_record",
+            (record(shard, number) for number in range(size)),
+            group_size=1 + shard * 2,
+        )
+    return directory
+
+
+@pytest.fixture(scope="module")
+def files(directory) -> list[str]:
+    return sorted(str(path) for path in directory.iterdir())
+
+
+@pytest.fixture(scope="module")
+def expected() -> list[bytes]:
+    return [record(shard, number) for shard, size in enumerate(SIZES) for number in range(size)]
+
+
+@pytest.fixture(scope="module")
+def source(files) -> ArrayRecordDataSource:
+    return ArrayRecordDataSource(files)
+
+
+def open_files() -> list[str]:
+    links = (os.path.join("/proc/self/fd", fd) for fd in os.listdir("/proc/self/fd"))
+    return [target for link in links if ".array_record" in (target := _readlink(link))]
+
+
+def _readlink(link: str) -> str:
+    try:
+        return os.readlink(link)
+    except FileNotFoundError:
+        return ""
+
+
+def test_records_of_all_files_follow_one_another(source, expected):
+    assert len(source) == sum(SIZES)
+    assert [source[i] for i in range(len(source))] == expected
+    assert list(source) == expected
+
+
+def test_a_path_a_path_object_a_pattern_and_a_list_all_work(directory, files, expected):
+    assert ArrayRecordDataSource(files[0])[4] == expected[4]
+    assert ArrayRecordDataSource(pathlib.Path(files[0]))[4] == expected[4]
+    pattern = str(directory / "train-*.array_record")
+    for paths in (pattern, [pattern], tuple(files)):
+        found = ArrayRecordDataSource(paths)
+        assert found.paths == files
+        assert found.__getitems__(range(len(found))) == expected
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_that_file(tmp_path):
+    path = tmp_path / "a[0-9].array_record"
+    write_array_record(path, [b"x"])
+    write_array_record(tmp_path / "a5.array_record", [b"y"])
+    assert list(ArrayRecordDataSource(path)) == [b"x"]
+
+
+@given(data=st.data())
+@settings(deadline=None)
+def test_a_batched_read_equals_single_reads_in_the_order_asked_for(data, source, expected):
+    indices = data.draw(st.lists(st.integers(0, len(expected) - 1), max_size=60))
+    wanted = [expected[i] for i in indices]
+    assert source.__getitems__(indices) == wanted
+    assert source.__getitems__(np.array(indices, dtype=np.int64)) == wanted
+
+
+@pytest.mark.parametrize("way", [0, 1], ids=["ranges", "threads"])
+def test_both_ways_of_reading_give_the_same_records(way, files, expected, monkeypatch):
+    monkeypatch.setattr(readers.FasterOfTwo, "next", lambda self: way)
+    source = ArrayRecordDataSource(files)
+    for size in (2, 40, 100, 300):
+        for batch in np.random.default_rng(size).integers(0, len(expected), (10, size)):
+            assert source.__getitems__(batch) == [expected[i] for i in batch]
+
+
+def test_the_faster_way_is_taken_and_the_other_tried_now_and_then():
+    choice = readers.FasterOfTwo()
+    seconds = [0.1, 0.2]
+    taken = []
+    for step in range(300):
+        if step == 100:
+            seconds.reverse()
+        way = choice.next()
+        taken.append(way)
+        choice.note(way, seconds[way])
+    assert taken[:2] == [0, 1]
+    assert 90 <= taken[:100].count(0) < 99
+    assert taken[-20:].count(1) >= 19
+
+
+def test_file_instructions_cut_stretches_out_of_files(files, expected):
+    source = ArrayRecordDataSource(
+        [
+            FileInstruction(files[0], skip=1, take=3, examples_in_shard=5),
+            FileInstruction(files[2], skip=2, take=-1, examples_in_shard=7),
+            FileInstruction(files[0], skip=0, take=2, examples_in_shard=5),
+        ]
+    )
+    wanted = expected[1:4] + expected[8:13] + expected[0:2]
+    assert list(source) == wanted
+    assert source.__getitems__(range(9, -1, -1)) == wanted[::-1]
+
+
+def test_a_path_may_end_in_a_range(files, expected):
+    source = ArrayRecordDataSource([f"{files[3]}[4:6]", f"{files[0]}[3:3]"])
+    assert list(source) == expected[17:19]
+
+
+def test_no_file_is_opened_to_count_what_instructions_count(files):
+    gc.collect()
+    before = open_files()
+    source = ArrayRecordDataSource(
+        [FileInstruction(path, 0, 1, SIZES[i]) for i, path in enumerate(files)]
+    )
+    assert len(source) == 4
+    assert open_files() == before
+
+
+def test_only_files_that_are_read_are_opened_and_close_gives_them_back(files):
+    gc.collect()
+    before = len(open_files())
+    source = pickle.loads(pickle.dumps(ArrayRecordDataSource(files)))
+    gc.collect()
+    assert len(open_files()) == before
+    assert source[0]
+    assert len(open_files()) == before + 1
+    assert source.__getitems__([0, 5, 6])
+    assert len(open_files()) == before + 3
+    source.close()
+    assert len(open_files()) == before
+    with source:
+        assert source[0]
+        assert len(open_files()) == before + 1
+    assert len(open_files()) == before
+
+
+def test_no_more_files_than_allowed_stay_open(files, expected, monkeypatch):
+    monkeypatch.setattr(grain_arrayrecord.source, "_open_files_limit", lambda: 2)
+    gc.collect()
+    before = len(open_files())
+    source = ArrayRecordDataSource(files)
+    for _ in range(2):
+        assert source.__getitems__(range(len(source))) == expected
+        assert len(open_files()) <= before + 2
+
+
+@pytest.mark.parametrize("index", [-1, sum(SIZES), 10**20])
+def test_an_index_outside_is_an_index_error(source, index):
+    with pytest.raises(IndexError, match="num_records"):
+        source[index]
+    with pytest.raises((IndexError, TypeError)):
+        source.__getitems__([0, index])
+
+
+def test_whole_numbers_of_any_kind_are_indices_and_nothing_else(source, expected):
+    assert source[np.int64(3)] == expected[3]
+    assert source[np.uint8(3)] == expected[3]
+    assert source.__getitems__([]) == []
+    assert source.__getitems__(np.array([3], np.uint32)) == [expected[3]]
+    with pytest.raises(TypeError):
+        source[1.0]
+    with pytest.raises(TypeError, match="integers"):
+        source.__getitems__([1.5, 2.5])
+    with pytest.raises(TypeError, match="flat"):
+        source.__getitems__([[1, 2], [3, 4]])
+
+
+def test_an_empty_file_is_an_empty_source(tmp_path):
+    path = tmp_path / "empty.array_record"
+    assert write_array_record(path, []) == 0
+    source = ArrayRecordDataSource(path)
+    assert len(source) == 0
+    with pytest.raises(IndexError):
+        source[0]
+
+
+def test_reader_options_reach_the_reader(files, expected):
+    source = ArrayRecordDataSource(files[0], reader_options={"index_storage_option": "in_memory"})
+    assert source[2] == expected[2]
+    with pytest.raises(ValueError, match="bogus"):
+        ArrayRecordDataSource(files[0], reader_options={"index_storage_option": "bogus"})
+    with pytest.raises(TypeError, match="mapping"):
+        ArrayRecordDataSource(files[0], reader_options="index_storage_option:in_memory")
+
+
+def test_the_repr_is_short_and_the_same_in_every_process(files):
+    source = ArrayRecordDataSource(files)
+    script = (
+        "import sys; from grain_arrayrecord import ArrayRecordDataSource;"
+        "print(repr(ArrayRecordDataSource(sys.argv[1:])))"
+    )
+    other = subprocess.run(
+        [sys.executable, "-c", script, *files], capture_output=True, text=True, check=True
+    )
+    assert other.stdout.strip() == repr(source)
+    assert repr(pickle.loads(pickle.dumps(source))) == repr(source)
+    assert repr(ArrayRecordDataSource(files[:1])) != repr(source)
+
+
+def test_the_repr_is_the_one_existing_checkpoints_hold(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_array_record("a.array_record", [b"x"])
+    # sha1 of the joined paths.
+    assert repr(ArrayRecordDataSource("a.array_record")) == (
+        "ArrayRecordDataSource(hash_of_paths=112081a784b7e527bb99881f1651f045bdcf9291)"
+    )
+
+
+def test_a_used_source_pickles_small_and_reads_on(source, expected):
+    assert source.__getitems__(range(10))
+    data = pickle.dumps(source)
+    assert len(data) < 4000
+    copy = pickle.loads(data)
+    assert copy[7] == expected[7]
+    assert len(copy) == len(source)
+
+
+def test_many_threads_read_one_source(files, expected):
+    source = ArrayRecordDataSource(files)
+    source.close()
+    wrong: list[int] = []
+
+    def read(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for indices in rng.integers(0, len(expected), (50, 11)):
+            if source.__getitems__(indices) != [expected[i] for i in indices]:
+                wrong.append(seed)
+            if source[indices[0]] != expected[indices[0]]:
+                wrong.append(seed)
+            if seed == 0:
+                source.close()
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def _read_in_child(source, indices, queue):
+    queue.put(source.__getitems__(indices))
+
+
+def test_a_used_source_works_in_a_spawned_process(files, expected):
+    source = ArrayRecordDataSource(files)
+    indices = [20, 3, 11, 3]
+    assert source.__getitems__(indices) == [expected[i] for i in indices]
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    child = context.Process(target=_read_in_child, args=(source, indices, queue))
+    child.start()
+    assert queue.get(timeout=60) == [expected[i] for i in indices]
+    child.join(60)
+    assert child.exitcode == 0
+    assert source[3] == expected[3]
+
+
+def test_a_source_not_read_before_a_fork_works_in_the_child(files):
+    # In a process of its own: the format's library must not have started its threads yet.
+    script = """
+import os, sys
+from grain_arrayrecord import ArrayRecordDataSource, FileInstruction
+source = ArrayRecordDataSource(FileInstruction(sys.argv[1], 0, 5, 5))
+child = os.fork()
+if child == 0:
+    assert source[4] == b"shard 0 record 4" * 2
+    assert len(source._readers) == 1 and source._readers.pid == os.getpid()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert source[4] == b"shard 0 record 4" * 2
+"""
+    subprocess.run([sys.executable, "-c", script, files[0]], check=True, timeout=60)
