@@ -1,0 +1,147 @@
+"""Elements that lie in shared memory once, whatever the number of processes that read them."""
+
+from __future__ import annotations
+
+import operator
+import os
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from grain_inmemory import layout, segment
+from grain_inmemory.layout import Table
+from grain_inmemory.segment import Segment
+
+
+class SharedMemoryDataSource(Sequence[Any]):
+    """A sequence whose elements lie in shared memory.
+
+    Args:
+        elements: A sequence or other iterable of elements of any picklable kind; an array, whose
+            rows are the elements; or a dict of equally long arrays, whose elements are dicts of
+            one row each. The elements are copied.
+        name: With elements, the name for the shared memory instead of a random one. Without, the
+            name of existing shared memory to attach to.
+
+    The process that made the source owns the memory, which is given back by `unlink()`, by
+    leaving a `with` block, when the source is garbage-collected and when the process ends,
+    whichever comes first. Pickling carries the name alone, and unpickling attaches. Reading a
+    closed source attaches to it again.
+
+    Example:
+        >>> with SharedMemoryDataSource(["a", None, 2.5]) as source:
+        ...     source[0], source[2], len(source)
+        ('a', 2.5, 3)
+    """
+
+    def __init__(
+        self,
+        elements: Iterable[Any] | Mapping[str, Any] | None = None,
+        *,
+        name: str | None = None,
+    ) -> None:
+        self._end: weakref.finalize[..., Any] | None = None
+        if elements is None:
+            if name is None:
+                raise ValueError("Elements or name must be provided.")
+            self._attach(name)
+            return
+        size, fill = layout.describe(*layout.lay_out(elements))
+        memory = segment.create(size, name, fill)
+        self._end = weakref.finalize(self, segment.release, memory, os.getpid())
+        self._attach(memory.name)
+
+    def _attach(self, name: str) -> Table:
+        memory = segment.attach(name)
+        table, self._digest = layout.open_table(name, memory)
+        self._segment = Segment(name, len(memory))
+        self._length = len(table)
+        # Given up by dropping it, never by closing it under a thread that still reads.
+        self._table: Table | None = table
+        return table
+
+    @property
+    def name(self) -> str:
+        """The name of the shared memory, by which other processes attach."""
+        return self._segment.name
+
+    @property
+    def shm(self) -> Segment:
+        """Name and size of the shared memory."""
+        return self._segment
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: SupportsIndex) -> Any:  # type: ignore[override]
+        index = operator.index(index)
+        if not 0 <= index < self._length:
+            raise self._outside(index)
+        return self._live_table().one(index)
+
+    def __getitems__(self, indices: Sequence[int] | np.ndarray) -> list[Any]:
+        """Many elements, in the order asked for."""
+        return self._live_table().many(self._checked(indices))
+
+    def __getcolumns__(self, indices: Sequence[int] | np.ndarray) -> Any:
+        """Many elements stacked into arrays, or None if they do not come as arrays."""
+        return self._live_table().stacked(self._checked(indices))
+
+    def _checked(self, indices: Sequence[int] | np.ndarray) -> np.ndarray:
+        wanted = np.asarray(indices)
+        if wanted.size == 0:
+            return np.empty(0, np.int64)
+        if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
+            raise TypeError(
+                "indices must be a flat sequence of integers, got an array of "
+                f"{wanted.dtype} with shape {wanted.shape}."
+            )
+        low, high = int(wanted.min()), int(wanted.max())
+        if low < 0 or high >= self._length:
+            raise self._outside(low if low < 0 else high)
+        return wanted.astype(np.int64, copy=False)
+
+    def _live_table(self) -> Table:
+        table = self._table
+        return self._attach(self.name) if table is None else table
+
+    def _outside(self, index: int) -> IndexError:
+        return IndexError(f"index out of range: {index} for a source of {self._length} elements.")
+
+    def close(self) -> None:
+        """Gives up this process's view of the memory; reading attaches again."""
+        self._table = None
+
+    def unlink(self) -> None:
+        """Removes the shared memory; who is attached keeps it until closed."""
+        if self._end is not None:
+            self._end()
+        else:
+            segment.unlink(self.name)
+
+    def __enter__(self) -> SharedMemoryDataSource:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+        if self._end is not None:
+            self._end()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _attached, (type(self), self.name)
+
+    def __repr__(self) -> str:
+        # Written into checkpoints and compared there: it tells contents, not the random name.
+        return f"SharedMemoryDataSource(len={self._length}, digest={self._digest})"
+
+    def __str__(self) -> str:
+        return f"InMemoryDataSource(name={self.name}, len={self._length})"
+
+
+InMemoryDataSource = SharedMemoryDataSource
+
+
+def _attached(kind: type[SharedMemoryDataSource], name: str) -> SharedMemoryDataSource:
+    return kind(name=name)

@@ -1,0 +1,204 @@
+"""Who owns the memory, who attaches, and that nothing is left behind or said at exit."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import uuid
+
+import numpy as np
+import pytest
+
+from grain_inmemory import SharedMemoryDataSource
+
+needs_dev_shm = pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="needs /dev/shm")
+
+
+def exists(name: str) -> bool:
+    return os.path.exists(f"/dev/shm/{name}")
+
+
+def run(script: str, *arguments: str) -> str:
+    """Runs a script where every warning is an error, and nothing may be said on stderr."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(script), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def name() -> str:
+    return f"grain_test_{uuid.uuid4().hex[:12]}"
+
+
+def test_a_name_without_elements_attaches(name):
+    source = SharedMemoryDataSource(["a", "b"], name=name)
+    assert source.name == name
+    attached = SharedMemoryDataSource(name=name)
+    assert list(attached) == ["a", "b"]
+    assert repr(attached) == repr(source)
+    source.unlink()
+    assert list(attached) == ["a", "b"]
+
+
+def test_a_name_in_use_and_a_name_unknown_are_refused(name):
+    with SharedMemoryDataSource([1], name=name), pytest.raises(FileExistsError, match=name):
+        SharedMemoryDataSource([2], name=name)
+    with pytest.raises(FileNotFoundError, match=name):
+        SharedMemoryDataSource(name=name)
+
+
+def test_memory_of_somebody_else_is_not_mistaken_for_a_source(name):
+    other = multiprocessing.shared_memory.SharedMemory(name=name, create=True, size=100)
+    try:
+        with pytest.raises(ValueError, match=f"{name}.*check the name"):
+            SharedMemoryDataSource(name=name)
+    finally:
+        other.close()
+        other.unlink()
+
+
+@needs_dev_shm
+def test_the_memory_goes_with_unlink_with_the_block_and_with_the_source():
+    source = SharedMemoryDataSource([1])
+    name = source.name
+    assert exists(name)
+    source.unlink()
+    source.unlink()
+    assert not exists(name)
+    assert source[0] == 1
+
+    with SharedMemoryDataSource([1]) as source:
+        assert exists(source.name)
+    assert not exists(source.name)
+    with pytest.raises(FileNotFoundError, match="keep the source alive"):
+        source[0]
+
+    source = SharedMemoryDataSource([1])
+    name = source.name
+    del source
+    gc.collect()
+    assert not exists(name)
+
+
+def test_a_closed_source_attaches_again():
+    with SharedMemoryDataSource([1, 2]) as source:
+        source.close()
+        source.close()
+        assert source[1] == 2
+
+
+@needs_dev_shm
+def test_leaving_a_block_with_an_attached_source_leaves_the_memory(name):
+    with SharedMemoryDataSource([1], name=name):
+        with SharedMemoryDataSource(name=name):
+            pass
+        assert exists(name)
+        SharedMemoryDataSource(name=name).unlink()
+        assert not exists(name)
+
+
+def test_a_pickle_of_memory_that_is_gone_says_so():
+    with SharedMemoryDataSource([1]) as source:
+        data = pickle.dumps(source)
+    with pytest.raises(FileNotFoundError, match="keep the source alive"):
+        pickle.loads(data)
+
+
+def _total(source, queue):
+    queue.put(sum(source.__getitems__(range(len(source)))))
+
+
+@needs_dev_shm
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_processes_attach_and_leave_the_memory_in_place(method):
+    context = multiprocessing.get_context(method)
+    with SharedMemoryDataSource(range(1000)) as source:
+        for _ in range(2):
+            queue = context.Queue()
+            child = context.Process(target=_total, args=(source, queue))
+            child.start()
+            assert queue.get(timeout=60) == 499500
+            child.join(60)
+            assert child.exitcode == 0
+            assert exists(source.name)
+
+
+@needs_dev_shm
+def test_an_unrelated_process_attaches_by_name_and_leaves_the_memory_in_place():
+    with SharedMemoryDataSource({"x": np.arange(5)}) as source:
+        script = """
+            import sys
+            from grain_inmemory import SharedMemoryDataSource
+            source = SharedMemoryDataSource(name=sys.argv[1])
+            print(repr(source), sum(row["x"] for row in source))
+        """
+        assert run(script, source.name) == f"{source!r} 10"
+        assert exists(source.name)
+
+
+@needs_dev_shm
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "",
+        "del source",
+        "source.close()",
+        "source.unlink()",
+        "SharedMemoryDataSource(name=source.name).unlink()",
+        "copy = pickle.loads(pickle.dumps(source)); row = copy[0]; source.close()",
+        "keep = [source]; keep.append(keep); del source, keep",
+        "child = os.fork()\nif child == 0: sys.exit(0)\nos.waitpid(child, 0); source[0]",
+        "try:\n  raise KeyError\nexcept KeyError: pass",
+    ],
+)
+def test_nothing_is_left_and_nothing_is_said_at_exit(ending):
+    script = f"""
+import os, pickle, sys, warnings
+from grain_inmemory import SharedMemoryDataSource
+warnings.filterwarnings("ignore", message=".*fork.*", category=DeprecationWarning)
+source = SharedMemoryDataSource(["a", 1, None])
+print(source.name, flush=True)
+{ending}
+"""
+    assert not exists(run(script))
+
+
+@needs_dev_shm
+def test_nothing_is_left_when_the_owner_is_killed():
+    script = """
+        import sys
+        from grain_inmemory import SharedMemoryDataSource
+        source = SharedMemoryDataSource(["a"])
+        print(source.name, flush=True)
+        sys.stdin.read()
+    """
+    owner = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    name = owner.stdout.readline().strip()
+    assert exists(name)
+    owner.send_signal(signal.SIGKILL)
+    owner.wait()
+    owner.stdin.close()
+    owner.stdout.close()
+    # The standard library's tracker removes it as soon as it has seen the end of its parent.
+    deadline = time.monotonic() + 60
+    while exists(name) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not exists(name)

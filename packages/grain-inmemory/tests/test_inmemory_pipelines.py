@@ -1,0 +1,50 @@
+"""Pipelines over the source: one stream and one state, whoever computes it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.source_pipelines import PipelinesOverASource, loader, plain, resumed, steps
+
+import grain
+from grain_inmemory import InMemoryDataSource
+
+
+@pytest.fixture(
+    params=[
+        range(12),
+        [f"text {i}" for i in range(11)],
+        {"id": np.arange(12), "image": np.arange(48).reshape(12, 2, 2)},
+    ],
+    ids=["range", "texts", "columns"],
+)
+def source(request):
+    with InMemoryDataSource(request.param) as source:
+        yield source
+
+
+class TestPipelines(PipelinesOverASource):
+    @staticmethod
+    def function(element):
+        return element
+
+
+def test_batches_from_columns_equal_batches_of_elements(source):
+    dataset = grain.MapDataset.source(source).shuffle(seed=3)
+    columns = dataset.batch(5)
+    elements = dataset.map(lambda element: element).batch(5)
+    assert [plain(columns[i]) for i in range(len(columns))] == [plain(b) for b in elements]
+
+
+def test_a_loader_over_the_same_elements_in_other_memory_resumes():
+    with InMemoryDataSource(range(12)) as first, InMemoryDataSource(range(12)) as second:
+        elements, states = steps(loader(first, 0))
+        assert resumed(loader(second, 0), states[2]) == elements[2:]
+    with InMemoryDataSource(range(1, 13)) as other, pytest.raises(ValueError, match="data source"):
+        resumed(loader(other, 0), states[2])
+
+
+def test_it_has_its_place_in_grain():
+    assert grain.InMemoryDataSource is InMemoryDataSource
+    assert grain.sources.SharedMemoryDataSource is InMemoryDataSource
+    assert grain.sources.InMemoryDataSource is InMemoryDataSource
