@@ -1,0 +1,125 @@
+"""The cases by which `grain conformance parquet` checks this package."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from grain.plugins import Capability
+from grain.testing import Case, CaseKind
+from grain_parquet.iter_dataset import ParquetIterDataset
+from grain_parquet.source import ParquetDataSource
+
+_ROWS = 19
+_CUT = 8
+
+
+def cases() -> list[Case]:
+    """Files of several row groups, by index and in order; by paths, a pattern and URIs."""
+    return [
+        Case(
+            name="rows",
+            spec="parquet",
+            prepare=write,
+            make=by_paths,
+            ways={Capability.GLOBS: by_pattern, Capability.REMOTE_PATHS: by_uri},
+            length=_ROWS,
+        ),
+        Case(
+            name="rows with nulls, text and lists",
+            spec="parquet",
+            prepare=write,
+            make=mixed,
+            # The columns of this case do not stack.
+            capabilities=frozenset(
+                {Capability.BATCHED_READ, Capability.THREAD_SAFE, Capability.CLOSABLE}
+            ),
+            length=_ROWS,
+        ),
+        Case(
+            name="rows in order",
+            spec="parquet-iter",
+            kind=CaseKind.ITER_SOURCE,
+            prepare=write,
+            make=in_order,
+            ways={Capability.GLOBS: in_order_by_pattern, Capability.REMOTE_PATHS: in_order_by_uri},
+            length=_CUT,
+        ),
+        Case(
+            name="two files in turns",
+            spec="parquet-iter",
+            kind=CaseKind.ITER_SOURCE,
+            prepare=write,
+            make=in_turns,
+            capabilities=frozenset(),
+            length=_ROWS,
+        ),
+    ]
+
+
+def write(directory: str) -> None:
+    """Writes two files with row groups of three rows."""
+    table = pa.table(
+        {
+            "number": np.arange(_ROWS),
+            "score": np.linspace(0, 1, _ROWS).astype(np.float32),
+            "pair": [[row, row + 1] for row in range(_ROWS)],
+            "text": ["ä" * (row % 4) for row in range(_ROWS)],
+            "ragged": [list(range(row % 3)) for row in range(_ROWS)],
+            "hole": [None if row % 3 else row for row in range(_ROWS)],
+        }
+    )
+    for path, part in zip(_paths(directory), (table[:_CUT], table[_CUT:]), strict=True):
+        pq.write_table(part, path, row_group_size=3)
+
+
+def _paths(directory: str) -> list[str]:
+    return [os.path.join(directory, name) for name in ("a.parquet", "b.parquet")]
+
+
+def _stackable(paths: Any) -> ParquetDataSource:
+    return ParquetDataSource(paths, columns=["number", "score", "pair"])
+
+
+def by_paths(directory: str) -> ParquetDataSource:
+    """The files by their paths; columns that stack."""
+    return _stackable(_paths(directory))
+
+
+def by_pattern(directory: str) -> ParquetDataSource:
+    """The files by a pattern."""
+    return _stackable(os.path.join(directory, "*.parquet"))
+
+
+def by_uri(directory: str) -> ParquetDataSource:
+    """The files by URIs of fsspec's file system for local files."""
+    return _stackable([f"file://{path}" for path in _paths(directory)])
+
+
+def mixed(directory: str) -> ParquetDataSource:
+    """All columns."""
+    return ParquetDataSource(_paths(directory))
+
+
+def in_order(directory: str) -> ParquetIterDataset:
+    """One file."""
+    return ParquetIterDataset(_paths(directory)[0])
+
+
+def in_order_by_pattern(directory: str) -> ParquetIterDataset:
+    """One file by a pattern."""
+    return ParquetIterDataset(os.path.join(directory, "a*.parquet"))
+
+
+def in_order_by_uri(directory: str) -> ParquetIterDataset:
+    """One file by a URI."""
+    return ParquetIterDataset(f"file://{_paths(directory)[0]}")
+
+
+def in_turns(directory: str) -> ParquetIterDataset:
+    """Two files in turns."""
+    return ParquetIterDataset(_paths(directory))

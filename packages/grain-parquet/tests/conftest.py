@@ -1,0 +1,8 @@
+"""Fixtures shared by the tests of this package."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,128 @@
+"""The cache's promises: made once, bounded, never stuck."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from grain_parquet.cache import BoundedCache
+
+
+def use(cache, key, size, made=None):
+    def make():
+        if made is not None:
+            made.append(key)
+        return f"value {key}", size
+
+    with cache.use(key, size, make) as value:
+        assert value == f"value {key}"
+
+
+def test_a_kept_value_is_made_once():
+    cache, made = BoundedCache(100), []
+    for _ in range(3):
+        use(cache, 1, 10, made)
+    assert made == [1]
+    assert cache.used == 10
+
+
+def test_the_least_recently_used_value_goes_first():
+    cache, made = BoundedCache(30), []
+    for key in (1, 2, 3, 1, 4):
+        use(cache, key, 10, made)
+    assert cache.used == 30
+    made.clear()
+    for key in (1, 3, 4, 2):
+        use(cache, key, 10, made)
+    assert made == [2]
+
+
+def test_a_value_larger_than_the_bound_is_used_and_not_kept():
+    cache, made = BoundedCache(30), []
+    use(cache, 1, 10, made)
+    use(cache, 2, 100, made)
+    assert cache.used == 0
+    use(cache, 2, 100, made)
+    assert made == [1, 2, 2]
+
+
+def test_a_value_larger_than_expected_pushes_out_others():
+    cache = BoundedCache(30)
+    use(cache, 1, 10)
+    use(cache, 2, 10)
+    with cache.use(3, 1, lambda: ("three", 25)):
+        assert cache.used == 25
+    assert len(cache) == 1
+
+
+def test_a_value_that_cannot_be_made_leaves_no_trace():
+    cache = BoundedCache(30)
+
+    def fail():
+        raise OSError("no disk")
+
+    with pytest.raises(OSError, match="no disk"), cache.use(1, 20, fail):
+        pass
+    assert cache.used == 0
+    use(cache, 1, 20)
+
+
+def test_a_value_in_use_is_not_given_up_and_clear_takes_the_rest():
+    cache, made = BoundedCache(30), []
+    use(cache, 1, 10, made)
+    with cache.use(2, 10, lambda: ("value 2", 10)):
+        cache.clear()
+        assert cache.used == 10
+    use(cache, 2, 10, made)
+    assert made == [1]
+
+
+def test_threads_wait_for_room_and_the_bound_holds():
+    cache = BoundedCache(25)
+    highest = []
+    inside = threading.Barrier(2)
+
+    def work(key: int) -> None:
+        def make():
+            highest.append(cache.used)
+            return key, 10
+
+        with cache.use(key, 10, make):
+            highest.append(cache.used)
+            if key < 2:
+                # Two at a time have room, so both get here together.
+                inside.wait(timeout=60)
+
+    threads = [threading.Thread(target=work, args=(key,)) for key in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert max(highest) <= 25
+
+
+def test_threads_that_want_one_value_share_its_making():
+    cache, made, start = BoundedCache(0), [], threading.Barrier(8)
+    release = threading.Event()
+
+    def make():
+        made.append(1)
+        release.wait(60)
+        return "value", 10
+
+    def work() -> None:
+        start.wait(60)
+        with cache.use("key", 10, make) as value:
+            assert value == "value"
+
+    threads = [threading.Thread(target=work) for _ in range(7)]
+    for thread in threads:
+        thread.start()
+    start.wait(60)
+    release.set()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert 1 <= len(made) <= 7

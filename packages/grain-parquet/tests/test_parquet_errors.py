@@ -1,0 +1,112 @@
+"""Files that are missing, broken or no longer what they were, and bad arguments."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from grain_parquet import ParquetDataSource, ParquetFileError
+
+
+@pytest.fixture
+def path(tmp_path) -> str:
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": np.arange(10)}), path, row_group_size=4, compression="none")
+    return path
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nope\.parquet"):
+        ParquetDataSource(tmp_path / "nope.parquet")
+    with pytest.raises(FileNotFoundError, match=r"nope-\*"):
+        ParquetDataSource(str(tmp_path / "nope-*.parquet"))
+
+
+def test_a_directory_is_named(tmp_path):
+    with pytest.raises(OSError, match=r"directory"):
+        ParquetDataSource(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"junk", b"junk" * 1000, b"PAR1" * 100], ids=len)
+def test_a_file_of_another_format_is_named(tmp_path, content):
+    (tmp_path / "junk.parquet").write_bytes(content)
+    with pytest.raises(ParquetFileError, match=r"junk\.parquet.*write it again"):
+        ParquetDataSource(tmp_path / "junk.parquet")
+    with pytest.raises(pa.ArrowInvalid):
+        ParquetDataSource(tmp_path / "junk.parquet")
+
+
+def test_a_truncated_file_is_named(path):
+    with open(path, "r+b") as file:
+        file.truncate(200)
+    with pytest.raises(ParquetFileError, match=r"a\.parquet.*truncated"):
+        ParquetDataSource(path)
+
+
+def test_damaged_row_groups_are_reported_with_file_and_number(path):
+    with open(path, "r+b") as file:
+        file.seek(4)
+        file.write(b"\xff" * 30)
+    for source in (ParquetDataSource(path), ParquetDataSource(path, cache_bytes=0)):
+        for indices in ([0], [0, 1, 9]):
+            with pytest.raises(ParquetFileError, match=r"row group 0 of .*a\.parquet"):
+                source.__getitems__(indices)
+    assert source[9]["x"] == 9
+
+
+def test_a_file_that_changed_under_a_pickled_source_is_refused(path):
+    data = pickle.dumps(ParquetDataSource(path))
+    pq.write_table(pa.table({"x": np.arange(11)}), path, row_group_size=4)
+    with pytest.raises(ParquetFileError, match=r"a\.parquet has changed.*11 rows.*Make the source"):
+        pickle.loads(data)[0]
+
+
+def test_a_file_that_vanished_under_a_pickled_source_is_named(path, tmp_path):
+    data = pickle.dumps(ParquetDataSource(path))
+    (tmp_path / "a.parquet").unlink()
+    with pytest.raises(FileNotFoundError, match=r"a\.parquet"):
+        pickle.loads(data)[0]
+
+
+def test_files_must_agree_in_the_columns_read(path, tmp_path):
+    other = str(tmp_path / "b.parquet")
+    pq.write_table(pa.table({"x": np.arange(3, dtype=np.int8), "y": [1, 2, 3]}), other)
+    with pytest.raises(ValueError, match=r"'x' is of type int8 in .*b\.parquet.*int64 in .*a\."):
+        ParquetDataSource([path, other])
+    with pytest.raises(ValueError, match=r"a\.parquet has no column 'y'; it has \['x'\]"):
+        ParquetDataSource([other, path], columns=["y"])
+    with pytest.raises(ValueError, match="'x' is there twice"):
+        ParquetDataSource(path, columns=["x", "x"])
+
+
+def test_arguments_of_another_kind_are_refused(path):
+    for paths in (5, None, [5], b"x"):
+        with pytest.raises(TypeError):
+            ParquetDataSource(paths)
+    with pytest.raises(ValueError, match="at least one Parquet file"):
+        ParquetDataSource([])
+    for columns in ("x", []):
+        with pytest.raises(ValueError, match="columns must be a sequence"):
+            ParquetDataSource(path, columns=columns)
+    with pytest.raises(ValueError, match="cache_bytes"):
+        ParquetDataSource(path, cache_bytes=-1)
+
+
+def test_files_of_nulls_alone_and_of_other_encodings_fit_together(tmp_path):
+    tables = {
+        "a": pa.table({"t": pa.nulls(2)}),
+        "b": pa.table({"t": ["x", None]}),
+        "c": pa.table({"t": pa.array(["y", "z"], pa.large_string())}),
+        "d": pa.table({"t": pa.array(["y", "z"]).dictionary_encode()}),
+    }
+    for name, table in tables.items():
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    source = ParquetDataSource(str(tmp_path / "*.parquet"))
+    expected = [None, None, "x", None, "y", "z", "y", "z"]
+    assert [row["t"] for row in source.__getitems__(range(8))] == expected
+    assert source.__getcolumns__([2, 4, 7])["t"].tolist() == ["x", "y", "z"]
+    assert source.__getcolumns__([0, 4]) is None

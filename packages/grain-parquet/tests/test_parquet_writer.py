@@ -1,0 +1,150 @@
+"""Writing elements to Parquet: rows and types come back, whichever element first has a value."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from parquet_data import zoo
+
+from grain_parquet import ParquetDataSource
+from grain_parquet.writer import write_elements
+
+
+def back(path: Path, elements, **options) -> list:
+    """What a source gives of elements that were written."""
+    assert write_elements(path, iter(elements), **options) == len(elements)
+    with ParquetDataSource(path) as source:
+        return list(source)
+
+
+def test_rows_of_every_type_come_back_with_their_types(tmp_path) -> None:
+    first = tmp_path / "first.parquet"
+    table = zoo(12)
+    pq.write_table(table.drop_columns([c for c in table.column_names if c == "map"]), first)
+    rows = list(ParquetDataSource(first))
+    # A map is rows of pairs, whose types arrow does not find by itself.
+    assert repr(back(tmp_path / "second.parquet", rows)) == repr(rows)
+
+
+def test_arrays_become_lists_of_their_type_nested_ones_too(tmp_path) -> None:
+    rows = [
+        {
+            "vector": np.arange(i, dtype=np.float32),
+            "image": np.full((2, i, 3), i, np.uint8),
+            "words": np.array(["a", "bcd"]),
+            "scalar": np.array(i, np.int16),
+        }
+        for i in range(3)
+    ]
+    rows.append({"vector": None, "image": None, "words": None, "scalar": None})
+    read = back(tmp_path / "a.parquet", rows)
+    schema = pq.read_schema(tmp_path / "a.parquet")
+    assert schema.field("vector").type.value_type == pa.float32()
+    assert str(schema.field("image").type).count("list<") == 3
+    assert str(schema.field("image").type).count("uint8") == 1
+    assert schema.field("scalar").type == pa.int16()
+    for row, given_row in zip(read[:3], rows, strict=False):
+        assert row["vector"].dtype == np.float32
+        assert row["vector"].tolist() == given_row["vector"].tolist()
+        assert row["image"] == given_row["image"].tolist()
+        assert row["words"] == ["a", "bcd"]
+    assert read[3] == dict.fromkeys(rows[0])
+
+
+def test_columns_that_appear_late_or_widen_are_in_all_rows(tmp_path) -> None:
+    rows = [
+        {"a": 1, "b": None},
+        {"a": 2, "b": None},
+        {"a": 3, "b": "text"},
+        {"a": 4.5, "b": None, "c": [1]},
+        {"b": "last", "c": [2.5]},
+    ]
+    read = back(tmp_path / "a.parquet", rows, row_group_size=1)
+    assert [row["a"] for row in read] == [1, 2, 3, 4.5, None]
+    assert [row["b"] for row in read] == [None, None, "text", None, "last"]
+    assert [None if row["c"] is None else list(row["c"]) for row in read] == [
+        None,
+        None,
+        None,
+        [1],
+        [2.5],
+    ]
+    assert os.listdir(tmp_path) == ["a.parquet"]
+    assert pq.read_metadata(tmp_path / "a.parquet").num_row_groups == 5
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(
+    rows=st.lists(
+        st.fixed_dictionaries(
+            {"key": st.integers(-(2**63), 2**63 - 1)},
+            optional={
+                "text": st.text(),
+                "flag": st.booleans() | st.none(),
+                "bytes": st.binary(),
+                "number": st.floats(allow_nan=False) | st.integers(-(2**31), 2**31),
+            },
+        ),
+        max_size=12,
+    ),
+    size=st.integers(1, 5),
+)
+def test_missing_keys_are_nulls_and_all_else_is_as_it_was(tmp_path, rows, size) -> None:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    read = back(tmp_path / "a.parquet", rows, row_group_size=size) if rows else []
+    assert read == [{name: row.get(name) for name in names} for row in rows]
+
+
+def test_row_groups_are_of_the_size_asked_for_and_small_for_large_rows(
+    tmp_path, monkeypatch
+) -> None:
+    path = tmp_path / "a.parquet"
+    write_elements(path, ({"a": i} for i in range(10)), row_group_size=4, compression="none")
+    metadata = pq.read_metadata(path)
+    assert [metadata.row_group(i).num_rows for i in range(3)] == [4, 4, 2]
+    assert metadata.row_group(0).column(0).compression == "UNCOMPRESSED"
+    monkeypatch.setattr("grain_parquet.writer._GROUP_BYTES", 1000)
+    write_elements(path, ({"a": b"x" * 600} for _ in range(6)))
+    assert pq.read_metadata(path).num_row_groups == 3
+
+
+def test_elements_that_are_no_dicts_are_one_column(tmp_path) -> None:
+    assert back(tmp_path / "a.parquet", [b"one", b"two"]) == [{"value": b"one"}, {"value": b"two"}]
+
+
+def test_no_elements_are_a_file_without_rows(tmp_path) -> None:
+    assert write_elements(tmp_path / "a.parquet", []) == 0
+    assert pq.read_metadata(tmp_path / "a.parquet").num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"a": 1}, {"a": "text"}], "Elements 1 to 1 do not have the types of those before them"),
+        ([{"a": 2**60}, {"a": 0.5}], "Elements 1 to 1 do not have the types of those before them"),
+        ([{"a": object()}], "Column 'a' of elements 0 to 0 cannot be written as Parquet"),
+        ([{"a": 2**70}], "Column 'a' of elements 0 to 0 cannot be written as Parquet"),
+        ([{"a": np.zeros(2, complex)}], "Column 'a' of elements 0 to 0 cannot be written"),
+    ],
+    ids=["text after number", "fraction after large number", "object", "too large", "complex"],
+)
+def test_what_has_no_type_in_parquet_is_named(tmp_path, rows, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        write_elements(tmp_path / "a.parquet", rows, row_group_size=1)
+    assert set(os.listdir(tmp_path)) <= {"a.parquet"}
+
+
+def test_values_of_several_types_in_one_group_are_named(tmp_path) -> None:
+    with pytest.raises(ValueError, match="Column 'a' of elements 0 to 1"):
+        write_elements(tmp_path / "a.parquet", [{"a": np.zeros(2)}, {"a": 3}])
+    with pytest.raises(TypeError, match=r"Element 1 has the keys \[3\]"):
+        write_elements(tmp_path / "a.parquet", [{"a": 1}, {3: 1}])
+    with pytest.raises(ValueError, match="row_group_size must be at least 1"):
+        write_elements(tmp_path / "a.parquet", [], row_group_size=0)
