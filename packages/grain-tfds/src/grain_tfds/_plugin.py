@@ -1,0 +1,33 @@
+"""What this package offers to grain; importing this module does not load tensorflow-datasets."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from grain.plugins import Capability, Kind, PluginSpec, hookimpl
+
+
+@hookimpl
+def grain_sources() -> list[PluginSpec]:
+    return [
+        PluginSpec(
+            name="tfds",
+            target="grain_tfds.source:TfdsDataSource",
+            kind=Kind.MAP_SOURCE,
+            public_names=("TfdsDataSource",),
+            schemes=("tfds",),
+            capabilities=frozenset(
+                {Capability.BATCHED_READ, Capability.THREAD_SAFE, Capability.CLOSABLE}
+            ),
+            summary="Examples of TensorFlow Datasets in ArrayRecord form, without TensorFlow.",
+            install='pip install "grain-core[tfds]"',
+        )
+    ]
+
+
+@hookimpl
+def grain_conformance_cases() -> list[Any]:
+    """What proves this package right; imported only when it is checked."""
+    cases: list[Any] = importlib.import_module("grain_tfds.conformance").cases()
+    return cases

@@ -1,0 +1,78 @@
+"""The cases by which `grain conformance tfds` checks this package."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from grain.testing import Case
+from grain_tfds.source import TfdsDataSource
+
+_EXAMPLES = 13
+
+
+def cases() -> list[Case]:
+    """Part of a small dataset that TFDS itself writes."""
+    return [
+        Case(
+            name="part of a split", spec="tfds", prepare=write, make=part, elements=_elements()[2:]
+        )
+    ]
+
+
+class TinyConformance(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]
+    """Some examples of vectors and text."""
+
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self) -> Any:
+        return tfds.core.DatasetInfo(
+            builder=self,
+            disable_shuffling=True,
+            features=tfds.features.FeaturesDict(
+                {
+                    "vector": tfds.features.Tensor(shape=(2,), dtype=np.float32),
+                    "text": tfds.features.Text(),
+                }
+            ),
+        )
+
+    def _split_generators(self, dl_manager: Any) -> dict[str, Any]:
+        return {"train": self._generate_examples()}
+
+    def _generate_examples(self) -> Iterator[tuple[int, Any]]:
+        for number in range(_EXAMPLES):
+            yield (
+                number,
+                {
+                    "vector": np.array([number, number + 0.5], np.float32),
+                    "text": f"example {number}",
+                },
+            )
+
+
+def _elements() -> list[Any]:
+    return [
+        {
+            "text": f"example {number}".encode(),
+            "vector": np.array([number, number + 0.5], np.float32),
+        }
+        for number in range(_EXAMPLES)
+    ]
+
+
+def write(directory: str) -> None:
+    """Prepares the dataset as a user of TFDS would."""
+    tfds.display_progress_bar(False)
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints what it does
+        TinyConformance(data_dir=directory, file_format="array_record").download_and_prepare()
+
+
+def part(directory: str) -> TfdsDataSource:
+    """All examples but the first two."""
+    return TfdsDataSource("tiny_conformance", split="train[2:]", data_dir=directory)

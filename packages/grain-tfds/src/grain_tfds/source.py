@@ -1,0 +1,144 @@
+"""Random access to the examples of a prepared TFDS dataset, without TensorFlow."""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, SupportsIndex, TypeVar
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+T = TypeVar("T")
+
+
+class TfdsIndexError(IndexError, ValueError):
+    """An index outside of the source; a ValueError, too, as which TFDS itself reports it."""
+
+
+class TfdsDataSource:
+    """The examples of one split of a TFDS dataset in ArrayRecord form, as TFDS decodes them.
+
+    Args:
+        name: The dataset, as for `tfds.load`: `"mnist"`, `"my_data/config:1.0.0"`.
+        split: The split or a part of it: `"train"`, `"train[:10%]"`.
+        data_dir: Where datasets are kept; TFDS's own default if not given.
+        decoders: Decoders for features, such as `{"image": tfds.decode.SkipDecoding()}`.
+        download: Whether to download and prepare the dataset if it is not there yet.
+        builder_kwargs: Arguments for the dataset's builder.
+        options: Further arguments of `tfds.data_source`.
+
+    Example:
+        source = TfdsDataSource("mnist", split="train")
+        dataset = grain.MapDataset.source(source).shuffle(seed=0).batch(32)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        split: Any = None,
+        data_dir: Any = None,
+        decoders: Any = None,
+        *,
+        download: bool = True,
+        builder_kwargs: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        self._source: Any = tfds.data_source(
+            name,
+            split=split,
+            data_dir=data_dir,
+            decoders=decoders,
+            download=download,
+            builder_kwargs=dict(builder_kwargs) if builder_kwargs is not None else None,
+            **options,
+        )
+        if not hasattr(self._source, "dataset_info"):
+            given = f"split={split!r}" if split is not None else "no split"
+            raise ValueError(
+                f"Name one split of {name!r}, got {given}; there are {_names_of(self._source)}."
+            )
+        info = self._source.dataset_info
+        self._full_name = str(info.full_name)
+        self._directory = str(info.data_dir)
+        self._split = str(split)
+        self._decoders = _kinds(decoders)
+        self._length = len(self._source)
+
+    @property
+    def dataset_info(self) -> Any:
+        """TFDS's description of the dataset: features, splits, citation."""
+        return self._source.dataset_info
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: SupportsIndex) -> Any:
+        index = operator.index(index)
+        self._check(index)
+        return self._named(lambda: self._source[index])
+
+    def __getitems__(self, indices: Sequence[int] | np.ndarray) -> list[Any]:
+        """Many examples, in the order asked for, read by TFDS's own batched read."""
+        wanted = [operator.index(index) for index in indices]
+        if not wanted:
+            return []
+        self._check(min(wanted))
+        self._check(max(wanted))
+        return list(self._named(lambda: self._source.__getitems__(wanted)))
+
+    def _check(self, index: int) -> None:
+        if not 0 <= index < self._length:
+            raise TfdsIndexError(
+                f"Index {index} is outside of {self._full_name}, split {self._split}, with "
+                f"{self._length} examples."
+            )
+
+    def _named(self, read: Callable[[], T]) -> T:
+        """Adds the dataset to errors of the reader, which know a file at best."""
+        try:
+            return read()
+        except (RuntimeError, OSError) as error:
+            error.add_note(
+                f"This was read for {self._full_name} in {self._directory}. A file there is "
+                "missing, truncated or damaged: prepare the dataset again, or copy it again."
+            )
+            raise
+
+    def __iter__(self) -> Iterator[Any]:
+        for index in range(self._length):
+            yield self[index]
+
+    def close(self) -> None:
+        """Gives up open files; reading opens them again."""
+        # TFDS has no such call, but a copy of its reader has no file open. The old one goes when no
+        # thread reads from it any more.
+        source = copy.copy(self._source)
+        source.data_source = copy.copy(source.data_source)
+        self._source = source
+
+    def __enter__(self) -> TfdsDataSource:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        # Written into checkpoints and compared there.
+        decoders = f", decoders={self._decoders}" if self._decoders is not None else ""
+        return (
+            f"TfdsDataSource(name={self._full_name!r}, split={self._split!r}, "
+            f"len={self._length}{decoders})"
+        )
+
+
+def _names_of(source: Any) -> str:
+    return ", ".join(map(repr, source)) if isinstance(source, Mapping) else "none"
+
+
+def _kinds(decoders: Any) -> Any:
+    """Decoders by the names of their classes, since their own text may hold addresses."""
+    if isinstance(decoders, Mapping):
+        return {key: _kinds(value) for key, value in sorted(decoders.items())}
+    return None if decoders is None else type(decoders).__name__

@@ -1,0 +1,202 @@
+"""Examples of a TFDS dataset on disk: splits, decoders, order, processes, errors."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+
+from grain_tfds import TfdsDataSource
+
+
+@pytest.fixture
+def source(data_dir, skip_image) -> TfdsDataSource:
+    return TfdsDataSource("tiny_pictures", split="train", data_dir=data_dir, decoders=skip_image)
+
+
+def same(a, b) -> bool:
+    return a.keys() == b.keys() and all(
+        type(a[key]) is type(b[key]) and np.array_equal(a[key], b[key]) for key in a
+    )
+
+
+def test_tensorflow_is_not_needed(source):
+    assert source[0]
+    assert "tensorflow" not in sys.modules
+
+
+def test_the_examples_are_those_of_tfds(source, data_dir, skip_image):
+    theirs = tfds.data_source(
+        "tiny_pictures", split="train", data_dir=data_dir, decoders=skip_image
+    )
+    assert len(source) == len(theirs) == 24
+    assert all(same(source[i], theirs[i]) for i in range(24))
+    assert all(map(same, source, theirs))
+    assert sorted(example["text"] for example in source) == sorted(
+        f"picture {i}".encode() for i in range(24)
+    )
+    assert source.dataset_info.features["label"].num_classes == 3
+
+
+def test_splits_may_be_cut(data_dir, skip_image, source):
+    part = TfdsDataSource("tiny_pictures", "train[5:9]", data_dir, skip_image)
+    assert len(part) == 4
+    assert same(part[0], source[5])
+    test = TfdsDataSource("tiny_pictures:1.2.0", "test", data_dir, skip_image)
+    assert len(test) == 5
+
+
+def test_decoders_are_used(source):
+    assert source[0]["image"].startswith(b"\x89PNG")
+
+
+def test_a_batched_read_equals_single_reads_in_the_order_asked_for(source):
+    for indices in ([], [3], [5, 0, 23, 5, 5], np.array([7, 2]), range(24)):
+        examples = source.__getitems__(indices)
+        assert len(examples) == len(indices)
+        assert all(same(source[i], example) for i, example in zip(indices, examples, strict=True))
+
+
+def test_a_batched_read_is_one_call_of_tfds(source, monkeypatch):
+    calls = []
+    real = type(source._source).__getitems__
+
+    def counting(self, indices):
+        calls.append(list(indices))
+        return real(self, indices)
+
+    monkeypatch.setattr(type(source._source), "__getitems__", counting)
+    source.__getitems__([3, 1, 2])
+    assert calls == [[3, 1, 2]]
+
+
+def test_indices_are_whole_numbers_inside_of_the_source(source):
+    assert same(source[np.int64(3)], source[3])
+    for outside in (-1, 24, 10**20):
+        with pytest.raises(IndexError, match=r"tiny_pictures/1\.2\.0, split train, with 24"):
+            source[outside]
+        with pytest.raises(IndexError):
+            source.__getitems__([0, outside])
+        with pytest.raises(ValueError, match="outside"):
+            source[outside]
+    for wrong in ("a", 1.0, slice(0, 1)):
+        with pytest.raises(TypeError):
+            source[wrong]
+
+
+def test_the_repr_is_the_same_in_every_process(source, data_dir):
+    script = (
+        "import sys, tensorflow_datasets as tfds; from grain_tfds import TfdsDataSource;"
+        "decoders = {'image': tfds.decode.SkipDecoding()};"
+        "print(repr(TfdsDataSource('tiny_pictures', 'train', sys.argv[1], decoders)))"
+    )
+    other = subprocess.run(
+        [sys.executable, "-c", script, data_dir], capture_output=True, text=True, check=True
+    )
+    assert other.stdout.strip() == repr(source)
+    assert repr(source) == (
+        "TfdsDataSource(name='tiny_pictures/1.2.0', split='train', len=24, "
+        "decoders={'image': 'SkipDecoding'})"
+    )
+
+
+def open_files() -> int:
+    links = (os.path.join("/proc/self/fd", fd) for fd in os.listdir("/proc/self/fd"))
+    return sum(os.path.exists(link) and "array_record" in os.readlink(link) for link in links)
+
+
+def test_files_are_opened_when_read_and_given_back_by_close(source):
+    gc.collect()
+    before = open_files()
+    assert source[0]
+    assert open_files() == before + 1
+    source.close()
+    assert open_files() == before
+    with source:
+        assert source[0]
+    assert open_files() == before
+
+
+def test_a_used_source_pickles_small_and_reads_on(source):
+    first = source[0]
+    data = pickle.dumps(source)
+    assert len(data) < 10_000
+    copy = pickle.loads(data)
+    assert len(copy) == 24
+    assert same(copy[0], first)
+    assert repr(copy) == repr(source)
+
+
+def _texts(source, indices, queue):
+    queue.put([example["text"] for example in source.__getitems__(indices)])
+
+
+def test_a_used_source_works_in_a_spawned_process(source):
+    expected = [source[i]["text"] for i in (20, 3, 3)]
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    child = context.Process(target=_texts, args=(source, [20, 3, 3], queue))
+    child.start()
+    assert queue.get(timeout=100) == expected
+    child.join(60)
+    assert child.exitcode == 0
+
+
+def test_threads_read_while_others_close(source):
+    expected = [example["text"] for example in source]
+    wrong = []
+
+    def read(seed: int) -> None:
+        for indices in np.random.default_rng(seed).integers(0, 24, (15, 6)):
+            if [e["text"] for e in source.__getitems__(indices)] != [expected[i] for i in indices]:
+                wrong.append(seed)
+            if seed == 0:
+                source.close()
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_missing_split_is_answered_with_those_there_are(data_dir):
+    with pytest.raises(ValueError, match="got no split; there are 'train', 'test'"):
+        TfdsDataSource("tiny_pictures", data_dir=data_dir)
+    with pytest.raises(ValueError, match="nope"):
+        TfdsDataSource("tiny_pictures", split="nope", data_dir=data_dir)
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated", "junk"])
+def test_a_broken_file_is_reported_with_dataset_and_directory(
+    damage, data_dir, tmp_path, skip_image
+):
+    copied = str(tmp_path / "copied")
+    shutil.copytree(data_dir, copied)
+    directory = os.path.join(copied, "tiny_pictures", "1.2.0")
+    (name,) = (name for name in os.listdir(directory) if "train" in name)
+    path = os.path.join(directory, name)
+    if damage == "missing":
+        os.unlink(path)
+    elif damage == "truncated":
+        os.truncate(path, 70_000)
+    else:
+        with open(path, "wb") as file:
+            file.write(b"junk" * 50_000)
+    source = TfdsDataSource("tiny_pictures", split="train", data_dir=copied, decoders=skip_image)
+    for read in (lambda: source[0], lambda: source.__getitems__([0, 5])):
+        with pytest.raises((RuntimeError, OSError)) as caught:
+            read()
+        (note,) = caught.value.__notes__
+        assert directory in note
+        assert "prepare the dataset again" in note
