@@ -1,0 +1,226 @@
+"""Feeds batches as to a training loop, stops mid-epoch, resumes in a fresh process, and compares.
+
+Usage: python examples/demo.py
+
+Exits with 1 when the resumed stream differs in a single byte from the undisturbed one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+import grain
+
+GLYPHS = """
+.###. ..#.. .###. .###. ...#. ##### .###. ##### .###. .###.
+#...# .##.. #...# #...# ..##. #.... #.... ....# #...# #...#
+#..## ..#.. ....# ....# .#.#. ####. #.... ...#. #...# #...#
+#.#.# ..#.. ...#. ..##. #..#. ....# ####. ..#.. .###. .####
+##..# ..#.. ..#.. ....# ##### ....# #...# ..#.. #...# ....#
+#...# ..#.. .#... #...# ...#. #...# #...# ..#.. #...# ....#
+.###. .###. ##### .###. ...#. .###. .###. ..#.. .###. .###.
+"""
+
+RECORDS = 12_800
+EPOCHS = 2
+BATCH_SIZE = 64
+TOTAL = -(-RECORDS // BATCH_SIZE) * EPOCHS
+STOP_AFTER = 73
+
+Batch = dict[str, np.ndarray]
+
+
+# --- the data and the pipeline -------------------------------------------------------------------
+
+
+class Digits:
+    """Pictures of the ten digits, 16 by 16 pixels, drawn when they are asked for."""
+
+    def __init__(self, size: int) -> None:
+        rows = [line.split() for line in GLYPHS.split("\n") if line]
+        self._size = size
+        self._glyphs = [
+            np.array([[255 * (cell == "#") for cell in row[digit]] for row in rows], np.uint8)
+            for digit in range(10)
+        ]
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index: int) -> dict[str, object]:
+        digit, place = int(index) % 10, int(index) // 10
+        image = np.zeros((16, 16), np.uint8)
+        top, left = place % 10, place // 10 % 12
+        image[top : top + 7, left : left + 5] = self._glyphs[digit]
+        return {"image": image, "label": np.int32(digit)}
+
+    def __repr__(self) -> str:
+        return f"Digits(size={self._size})"
+
+
+def normalize(record: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Pixels as floats between 0 and 1."""
+    return record | {"image": record["image"].astype(np.float32) / 255}
+
+
+def add_noise(record: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """A little noise, other noise in every epoch, and the same noise in every run."""
+    noise = rng.normal(scale=0.1, size=record["image"].shape).astype(np.float32)
+    return record | {"image": record["image"] + noise}
+
+
+def pipeline() -> grain.IterDataset:
+    """What would feed a training loop."""
+    return (
+        grain.MapDataset.source(Digits(RECORDS))
+        .seed(42)
+        .shuffle()
+        .repeat(EPOCHS)
+        .map(normalize)
+        .random_map(add_noise)
+        .batch(BATCH_SIZE)
+        .to_iter_dataset()
+    )
+
+
+# --- showing and comparing -----------------------------------------------------------------------
+
+
+class Progress:
+    """A progress bar with a throughput figure.
+
+    On a terminal one line is drawn again and again; elsewhere there are a few lines.
+    """
+
+    WIDTH = 30
+
+    def __init__(self, title: str, total: int, done: int = 0) -> None:
+        self._title, self._total, self._done = title, total, done
+        self._first, self._started = done, time.perf_counter()
+        self._live = sys.stdout.isatty()
+
+    def step(self) -> None:
+        """One more batch is done."""
+        self._done += 1
+        last = self._done == self._total
+        if last or self._done % max(1, self._total // (100 if self._live else 5)) == 0:
+            self._draw(end="\r" if self._live and not last else "\n")
+
+    def stop(self) -> None:
+        """Shows where it ended, if that was before the end."""
+        if self._done < self._total:
+            self._draw(end="\n")
+
+    def _draw(self, end: str) -> None:
+        filled = self.WIDTH * self._done // self._total
+        seconds = max(time.perf_counter() - self._started, 1e-9)
+        speed = (self._done - self._first) * BATCH_SIZE / seconds
+        speed_text = f"{speed:>11,.0f} elements/s"
+        bar = "#" * filled + "." * (self.WIDTH - filled)
+        place = f"{self._done:>{len(str(self._total))}}/{self._total} batches"
+        print(f"  {self._title:<12} [{bar}] {place} {speed_text}", end=end, flush=True)
+
+
+def digest(batch: Batch) -> str:
+    """A fingerprint of every byte of a batch."""
+    sha = hashlib.sha256()
+    for name in sorted(batch):
+        array = np.ascontiguousarray(batch[name])
+        sha.update(f"{name} {array.dtype} {array.shape}".encode())
+        sha.update(array.tobytes())
+    return sha.hexdigest()
+
+
+def consume(
+    iterator: Iterator[Batch], title: str, done: int = 0, stop: int | None = None
+) -> list[str]:
+    """Takes batches up to `stop` (to the end without one) and gives their fingerprints."""
+    progress = Progress(title, TOTAL, done)
+    digests: list[str] = []
+    while stop is None or done + len(digests) < stop:
+        try:
+            batch = next(iterator)
+        except StopIteration:
+            break
+        digests.append(digest(batch))
+        progress.step()
+    progress.stop()
+    return digests
+
+
+# --- the two processes ---------------------------------------------------------------------------
+
+
+def resume(checkpoint: pathlib.Path) -> None:
+    """The fresh process: knows the pipeline and the checkpoint, and nothing else."""
+    saved = json.loads(checkpoint.read_text())
+    iterator = iter(pipeline())
+    iterator.set_state(saved["state"])
+    digests = consume(iterator, "resumed", done=saved["batches"])
+    checkpoint.with_suffix(".digests").write_text(json.dumps(digests))
+
+
+def demonstrate(directory: pathlib.Path) -> bool:
+    """Runs the whole show; False when the two streams differ."""
+    print(f"grain {getattr(grain, '__version__', '')}: {RECORDS:,} pictures, {EPOCHS} epochs,")
+    print(f"shuffled, normalised, with random noise, in batches of {BATCH_SIZE}.\n")
+
+    print("1. Undisturbed, from beginning to end:")
+    expected = consume(iter(pipeline()), "undisturbed")
+
+    print(f"\n2. Once more, but stopped after {STOP_AFTER} batches, mid-epoch:")
+    iterator = iter(pipeline())
+    before = consume(iterator, "interrupted", stop=STOP_AFTER)
+    checkpoint = directory / "checkpoint.json"
+    text = json.dumps({"batches": len(before), "state": iterator.get_state()})
+    checkpoint.write_text(text)
+    print(f"  checkpoint, {len(text)} bytes of JSON: {text}")
+
+    print("\n3. Restored in a fresh process, to the end:", flush=True)
+    command = [sys.executable, __file__, "--resume", str(checkpoint)]
+    subprocess.run(command, check=True)
+    after = json.loads(checkpoint.with_suffix(".digests").read_text())
+
+    return compare(expected, before, after)
+
+
+def compare(expected: list[str], before: list[str], after: list[str]) -> bool:
+    """Says whether the interrupted stream and its continuation are the undisturbed one."""
+    streams = {"undisturbed": expected, "interrupted + resumed": before + after}
+    print("\n4. Every byte of both streams, as SHA-256:")
+    for name, digests in streams.items():
+        whole = hashlib.sha256("".join(digests).encode()).hexdigest()
+        print(f"  {name:<22} {len(digests):>4} batches  {whole}")
+    if before + after == expected and len(expected) == TOTAL:
+        print("\nThe streams are equal: resuming lost nothing, repeated nothing, changed nothing.")
+        return True
+    pairs = enumerate(zip(expected, before + after, strict=False))
+    first = next((i for i, (a, b) in pairs if a != b), min(len(expected), len(before + after)))
+    print(f"\nThe streams DIFFER from batch {first} on (expected {TOTAL} batches).")
+    return False
+
+
+def main() -> int:
+    """The command line: no arguments, or `--resume` in the process this one starts."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--resume", type=pathlib.Path, help=argparse.SUPPRESS)
+    checkpoint = parser.parse_args().resume
+    if checkpoint is not None:
+        resume(checkpoint)
+        return 0
+    with tempfile.TemporaryDirectory() as directory:
+        return 0 if demonstrate(pathlib.Path(directory)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

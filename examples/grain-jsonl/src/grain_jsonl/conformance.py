@@ -1,0 +1,63 @@
+"""The cases by which `grain conformance jsonl` checks this package."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from grain.plugins import Capability
+from grain.testing import Case
+from grain_jsonl.index import write_index
+from grain_jsonl.source import JsonLinesDataSource
+
+_LINES = [{"number": n, "text": "ä" * (n % 5), "list": list(range(n % 3))} for n in range(17)]
+
+
+def cases() -> list[Case]:
+    """Two files by paths and by a pattern, without and with an index beside them."""
+    return [
+        Case(
+            name="two files",
+            spec="jsonl",
+            prepare=write,
+            make=by_paths,
+            ways={Capability.GLOBS: by_pattern},
+            elements=_LINES,
+        ),
+        Case(
+            name="indexed files",
+            spec="jsonl",
+            prepare=write_indexed,
+            make=by_paths,
+            ways={Capability.GLOBS: by_pattern},
+            elements=_LINES,
+        ),
+    ]
+
+
+def _paths(directory: str) -> list[str]:
+    return [os.path.join(directory, name) for name in ("a.jsonl", "b.jsonl")]
+
+
+def write(directory: str) -> None:
+    """Writes two files."""
+    for path, lines in zip(_paths(directory), (_LINES[:6], _LINES[6:]), strict=True):
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def write_indexed(directory: str) -> None:
+    """Writes two files and their indices."""
+    write(directory)
+    for path in _paths(directory):
+        write_index(path)
+
+
+def by_paths(directory: str) -> JsonLinesDataSource:
+    """The files by their paths."""
+    return JsonLinesDataSource(_paths(directory))
+
+
+def by_pattern(directory: str) -> JsonLinesDataSource:
+    """The files by a pattern."""
+    return JsonLinesDataSource(os.path.join(directory, "*.jsonl"))

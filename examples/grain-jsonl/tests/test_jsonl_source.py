@@ -1,0 +1,179 @@
+"""Lines by index, in pipelines, and when files are not what they should be."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import pickle
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import grain
+from grain_jsonl import JsonLinesDataSource, JsonLinesFileError, write_index
+
+VALUES = [{"id": i, "text": "ü" * (i % 5)} for i in range(30)]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory) -> pathlib.Path:
+    directory = tmp_path_factory.mktemp("lines")
+    for shard, values in enumerate((VALUES[:7], [], VALUES[7:8], VALUES[8:])):
+        lines = [json.dumps(value, ensure_ascii=False) + "\n" for value in values]
+        (directory / f"part-{shard}.jsonl").write_text("".join(lines), encoding="utf-8")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def source(directory) -> JsonLinesDataSource:
+    return JsonLinesDataSource(str(directory / "*.jsonl"))
+
+
+def test_lines_of_all_files_follow_one_another(source):
+    assert len(source) == 30
+    assert [source[i] for i in range(30)] == VALUES
+
+
+@given(indices=st.lists(st.integers(0, 29), max_size=40))
+@settings(deadline=None)
+def test_a_batched_read_equals_single_reads_in_the_order_asked_for(source, indices):
+    assert source.__getitems__(indices) == [VALUES[i] for i in indices]
+    assert source.__getitems__(np.array(indices, np.int64)) == [VALUES[i] for i in indices]
+
+
+@pytest.mark.parametrize(
+    "text", ["1\n2\n3", "1\n2\n3\n", "\n\n1\n\n2\n3\n\n", "1\r\n2\r\n\r\n3\r\n", " 1\n2 \n3\n"]
+)
+@pytest.mark.parametrize("indexed", [False, True])
+def test_line_ends_and_empty_lines_do_not_matter(tmp_path, text, indexed):
+    path = tmp_path / "a.jsonl"
+    path.write_text(text, newline="")
+    if indexed:
+        write_index(path)
+    source = JsonLinesDataSource(path)
+    assert [source[i] for i in range(len(source))] == [1, 2, 3]
+    assert source.__getitems__([2, 0, 0]) == [3, 1, 1]
+
+
+def test_an_empty_file_is_an_empty_source(tmp_path):
+    (tmp_path / "a.jsonl").write_text("")
+    assert len(JsonLinesDataSource(tmp_path / "a.jsonl")) == 0
+
+
+def test_an_index_file_is_used_and_not_carried_about(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text("1\n" * 10_000)
+    carried = len(pickle.dumps(JsonLinesDataSource(path)))
+    write_index(path)
+    source = JsonLinesDataSource(path)
+    assert source[9_999] == 1
+    data = pickle.dumps(source)
+    assert len(data) < 1_000 < carried
+    assert pickle.loads(data).__getitems__([0, 9_999]) == [1, 1]
+
+
+def test_an_index_file_of_another_file_is_not_used(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text("1\n2\n")
+    write_index(path)
+    path.write_text("1\n2\n3\n")
+    assert len(JsonLinesDataSource(path)) == 3
+
+
+def test_indices_are_whole_numbers_inside_of_the_source(source):
+    assert source[np.int64(3)] == VALUES[3]
+    for outside in (-1, 30):
+        with pytest.raises(IndexError, match="outside of a source of 30 lines"):
+            source[outside]
+    for wrong in (1.0, "a", slice(0, 1)):
+        with pytest.raises(TypeError):
+            source[wrong]
+    with pytest.raises(TypeError, match="flat"):
+        source.__getitems__([[0]])
+
+
+def test_threads_read_while_others_close(source):
+    wrong = []
+
+    def read(seed: int) -> None:
+        for indices in np.random.default_rng(seed).integers(0, 30, (50, 10)):
+            if source.__getitems__(indices) != [VALUES[i] for i in indices]:
+                wrong.append(seed)
+            if seed == 0:
+                source.close()
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_the_repr_is_the_same_in_every_process(source, directory):
+    script = (
+        "import sys; from grain_jsonl import JsonLinesDataSource;"
+        "print(repr(JsonLinesDataSource(sys.argv[1])))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(directory / "*.jsonl")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == repr(source)
+    assert repr(JsonLinesDataSource(directory / "part-0.jsonl")) != repr(source)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    for path in (tmp_path / "nope.jsonl", tmp_path / "nope-*.jsonl", tmp_path):
+        with pytest.raises(FileNotFoundError, match=path.name.replace("*", r"\*")):
+            JsonLinesDataSource(path)
+    with pytest.raises(ValueError, match="at least one"):
+        JsonLinesDataSource([])
+
+
+def test_a_bad_line_is_named_with_its_file(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1}\n{"a": \n{"a": 3}\n')
+    source = JsonLinesDataSource(path)
+    assert source[2] == {"a": 3}
+    with pytest.raises(JsonLinesFileError, match=r"Line 2 .* of .*a\.jsonl is not JSON"):
+        source[1]
+
+
+@pytest.mark.parametrize("text", ["1\n", "1\n2\n3\n"])
+def test_a_file_that_changed_is_refused(tmp_path, text):
+    path = tmp_path / "a.jsonl"
+    path.write_text("1\n2\n")
+    data = pickle.dumps(JsonLinesDataSource(path))
+    path.write_text(text)
+    with pytest.raises(JsonLinesFileError, match=r"a\.jsonl is . bytes long, but was 4"):
+        pickle.loads(data)[0]
+
+
+def test_grain_finds_it_by_name_by_suffix_and_by_scheme(directory):
+    assert grain.sources.JsonLinesDataSource is JsonLinesDataSource
+    pattern = str(directory / "*.jsonl")
+    for uri in (pattern, f"jsonl://{pattern}"):
+        opened = grain.sources.open(uri)
+        assert isinstance(opened, JsonLinesDataSource)
+        assert opened[12] == VALUES[12]
+
+
+def test_a_pipeline_resumes_at_every_step(source):
+    dataset = grain.MapDataset.source(source).shuffle(seed=5).map(lambda e: e["id"]).repeat(2)
+    batches = dataset.to_iter_dataset().batch(7)
+    everything = [batch.tolist() for batch in batches]
+    assert sorted(i for batch in everything for i in batch) == sorted([*range(30), *range(30)])
+    iterator = iter(batches)
+    for step in range(len(everything)):
+        resumed = iter(batches)
+        resumed.set_state(json.loads(json.dumps(iterator.get_state())))
+        assert [batch.tolist() for batch in resumed] == everything[step:]
+        next(iterator)

@@ -1,0 +1,41 @@
+"""Writing JSON lines: what is written is read again, and what JSON cannot hold is named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from grain_jsonl import JsonLinesDataSource
+from grain_jsonl.writer import write_elements
+
+
+def test_elements_come_back_as_json_has_them(tmp_path) -> None:
+    path = tmp_path / "a.jsonl"
+    elements = [
+        {"id": np.int64(3), "vector": np.arange(3, dtype=np.float32), "text": "zwölf\n\u2028"},
+        [1, None, True],
+        "text",
+        None,
+    ]
+    assert write_elements(path, iter(elements)) == 4
+    with JsonLinesDataSource(path) as source:
+        assert source.__getitems__(range(4)) == [
+            {"id": 3, "vector": [0.0, 1.0, 2.0], "text": "zwölf\n\u2028"},
+            [1, None, True],
+            "text",
+            None,
+        ]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (b"x", "bytes"),
+        (np.zeros(2, "S3"), "array of"),
+        ({1, 2}, "set"),
+        (np.datetime64(1, "D"), ""),
+    ],
+)
+def test_what_json_has_no_words_for_is_named(tmp_path, value, kind) -> None:
+    with pytest.raises(ValueError, match=rf"Element 1 cannot be written as JSON: .*type {kind}"):
+        write_elements(tmp_path / "a.jsonl", [{"a": 1}, {"a": value}])
