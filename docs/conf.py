@@ -1,0 +1,68 @@
+"""How Sphinx makes the pages: Markdown by MyST, the reference from docstrings."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import grain
+
+project = "grain"
+author = "the grain contributors"
+copyright = author  # noqa: A001
+release = grain.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["_build"]
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+html_theme = "sphinx_book_theme"
+html_title = "grain"
+html_static_path = ["_static"]
+html_css_files = ["grain.css"]
+html_theme_options = {"show_navbar_depth": 1, "show_toc_level": 2, "navbar_persistent": []}
+html_show_sphinx = False
+
+# What is copied is what is typed.
+copybutton_prompt_text = "$ "
+copybutton_exclude = ".linenos, .go"
+
+# Docstrings put names between single backticks.
+default_role = "code"
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autoclass_content = "class"
+autodoc_default_options = {"members": True}
+toc_object_entries_show_parents = "hide"
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+
+
+def prepare_docstring(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    """Helps napoleon with what it would misread."""
+    del app, name, obj, options
+    if what in ("attribute", "data", "property"):
+        # A colon inside of single backticks would end what it takes for the attribute's type.
+        lines[:] = [re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", line) for line in lines]
+    for place, line in enumerate(lines):
+        if line.strip() not in ("Example:", "Examples:"):
+            continue
+        # Plain statements are to be a block of code; prompts are one already.
+        following = next((other.strip() for other in lines[place + 1 :] if other.strip()), "")
+        if following and not following.startswith(">>>"):
+            lines[place] = line.rstrip() + ":"
+            lines.insert(place + 1, "")
+
+
+def setup(app: Any) -> None:
+    """Before napoleon, which takes the sections apart."""
+    app.connect("autodoc-process-docstring", prepare_docstring, priority=100)

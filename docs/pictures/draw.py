@@ -1,0 +1,233 @@
+"""Draws the pictures of the pages beside this file; what they show is read off grain itself.
+
+Usage: python docs/pictures/draw.py
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+from xml.sax.saxutils import escape
+
+import numpy as np
+
+import grain
+
+WIDTH = 480
+INK, PALE, LINE, WARN = "#1f2937", "#f3f4f6", "#9ca3af", "#b91c1c"
+BLUE, GREEN, AMBER = "#bfdbfe", "#bbf7d0", "#fde68a"
+ELEMENTS = 12
+
+
+# --- drawing -------------------------------------------------------------------------------------
+
+
+class Picture:
+    """Shapes on a white sheet, as wide as a column of text."""
+
+    def __init__(self, height: int, title: str):
+        self._height = height
+        self._title = title
+        self._shapes: list[str] = []
+
+    def text(
+        self, x: float, y: float, words: str, *, size: int = 14, anchor: str = "start", **style: str
+    ) -> None:
+        """Words whose middle is at `y`."""
+        color = style.get("color", INK)
+        weight = f' font-weight="{style["weight"]}"' if "weight" in style else ""
+        self._shapes.append(
+            f'<text x="{x:g}" y="{y + size * 0.35:g}" font-size="{size}" text-anchor="{anchor}" '
+            f'fill="{color}"{weight}>{escape(words)}</text>'
+        )
+
+    def box(
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        words: str = "",
+        *,
+        fill: str = "white",
+        dashed: bool = False,
+        size: int = 14,
+    ) -> None:
+        """A box with words in its middle."""
+        dash = ' stroke-dasharray="4 3"' if dashed else ""
+        self._shapes.append(
+            f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="3" fill="{fill}" '
+            f'stroke="{LINE}"{dash}/>'
+        )
+        if words:
+            self.text(x + width / 2, y + height / 2, words, size=size, anchor="middle")
+
+    def arrow(self, x1: float, y1: float, x2: float, y2: float, color: str = LINE) -> None:
+        """A line with a head at its end."""
+        self._shapes.append(
+            f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{color}" '
+            f'stroke-width="1.5" marker-end="url(#head)"/>'
+        )
+
+    def svg(self) -> str:
+        """The file."""
+        head = (
+            '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+            f'orient="auto"><path d="M0 0L8 4L0 8z" fill="{LINE}"/></marker>'
+        )
+        return "\n".join(
+            [
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self._height}" '
+                f'width="{WIDTH * 1.35:g}" font-family="Helvetica, Arial, sans-serif" role="img">',
+                f"<title>{escape(self._title)}</title>",
+                f"<defs>{head}</defs>",
+                f'<rect width="{WIDTH}" height="{self._height}" fill="white"/>',
+                *self._shapes,
+                "</svg>\n",
+            ]
+        )
+
+
+# --- the pictures --------------------------------------------------------------------------------
+
+
+def one_stream() -> Picture:
+    """Blocks of indices go to workers, and come back in order."""
+    picture = Picture(
+        330, "Indices are cut into blocks; workers compute them; the stream is in order."
+    )
+    cell, left = 34, 36
+    shuffled = grain.MapDataset.range(ELEMENTS).shuffle(seed=11)
+    order = [shuffled[i] for i in range(ELEMENTS)]
+    fills = [BLUE, GREEN, AMBER]
+    workers = [0, 1, 2, 1]
+
+    picture.text(left, 16, "position in the stream", size=13)
+    picture.text(left, 74, "element there, after the shuffle", size=13)
+    for place, element in enumerate(order):
+        fill = fills[workers[place // 3]]
+        x = left + place * cell
+        picture.box(x, 28, cell, 26, str(place), fill=PALE, size=13)
+        picture.box(x, 86, cell, 28, str(element), fill=fill)
+
+    for number, fill in enumerate(fills):
+        x = 52 + number * 136
+        picture.box(x, 166, 104, 40, f"worker {number}", fill=fill)
+    for block, worker in enumerate(workers):
+        begin = left + (block * 3 + 1.5) * cell
+        shift = 14 * (block - 2) if worker == 1 else 0
+        picture.arrow(begin, 116, 104 + worker * 136 + shift, 163)
+        picture.arrow(104 + worker * 136 + shift, 208, begin, 254)
+    picture.text(WIDTH - 4, 232, "done in any order", size=12, anchor="end", color="#4b5563")
+
+    for place, element in enumerate(order):
+        x = left + place * cell
+        picture.box(x, 258, cell, 28, str(element), fill=fills[workers[place // 3]])
+    picture.text(left, 306, "the stream you get: always this one", size=13, weight="bold")
+    return picture
+
+
+def epochs() -> Picture:
+    """What shuffle gives in three epochs."""
+    picture = Picture(196, "Three epochs of a shuffled dataset: each holds every element once.")
+    shuffled = grain.MapDataset.range(ELEMENTS).shuffle(seed=11)
+    cell, left = 30, 112
+    for epoch in range(3):
+        y = 40 + epoch * 46
+        first = epoch * ELEMENTS
+        picture.text(4, y + 8, f"epoch {epoch}", weight="bold")
+        picture.text(4, y + 25, f"{first} ... {first + ELEMENTS - 1}", size=12, color="#4b5563")
+        for place in range(ELEMENTS):
+            element = shuffled[first + place]
+            shade = 96 - element * 3.2
+            fill = f"hsl(214 90% {shade:.0f}%)"
+            picture.box(left + place * cell, y, cell, 32, str(element), fill=fill)
+    picture.text(4, 16, "index", size=13)
+    picture.text(left, 16, "element: ds[index]", size=13)
+    picture.text(left, 182, "the same in every run, and in every process", size=13)
+    return picture
+
+
+def resume() -> Picture:
+    """A run without a break, one that dies, and one that goes on."""
+    picture = Picture(
+        304, "A run that is stopped after step 7 and resumed from the checkpoint at 6."
+    )
+    ds = grain.MapDataset.range(ELEMENTS * 2).shuffle(seed=11).batch(2).to_iter_dataset()
+    iterator = iter(ds)
+    batches = []
+    states = {}
+    for step in range(ELEMENTS):
+        states[step] = iterator.get_state()
+        batches.append(" ".join(str(x) for x in next(iterator)))
+    cell, left = 38.5, 12
+
+    def lane(y: float, words: str, steps: range, lost: range = range(0)) -> None:
+        picture.text(left, y, words, size=13, weight="bold")
+        for step in steps:
+            fill = "white" if step in lost else (BLUE if step < 6 else GREEN)
+            box = (left + step * cell, y + 14, cell, 30)
+            picture.box(*box, batches[step], fill=fill, dashed=step in lost, size=12)
+
+    lane(16, "without a break", range(ELEMENTS))
+    lane(98, "8 workers, killed after step 7", range(8), lost=range(6, 8))
+    picture.text(left + 8 * cell + 12, 127, "killed", color=WARN, weight="bold")
+    at = left + 6 * cell
+    picture.arrow(at, 144, at, 166)
+    state = str(states[6]).replace("'", '"')
+    picture.box(at - 128, 168, 256, 30, f"checkpoint: {state}", fill=AMBER)
+    picture.arrow(at, 198, at, 234)
+    lane(224, "no workers, another machine", range(6, ELEMENTS))
+    picture.text(left, 290, "Steps 6 and 7 are computed again, and are the same.", size=13)
+    return picture
+
+
+def packing() -> Picture:
+    """Documents of different lengths, padded and packed."""
+    lengths = [5, 3, 8, 2, 4, 6]
+    documents = [{"tokens": np.full(n, i + 1)} for i, n in enumerate(lengths)]
+    ds = grain.MapDataset.source(documents).to_iter_dataset()
+    options = {"num_packing_bins": 4, "shuffle_bins": False}
+    rows = [row["tokens"] for row in ds.pack({"tokens": 8}, **options)]
+    fills = ["", BLUE, GREEN, AMBER, "#fecaca", "#ddd6fe", "#a5f3fc"]
+    picture = Picture(
+        212, "Six documents: one to a row, half of the cells are padding; packed, few."
+    )
+    cell = 25
+
+    def grid(left: float, row: int, tokens: np.ndarray) -> None:
+        for place, token in enumerate(tokens.tolist()):
+            box = (left + place * cell, 30 + row * 29, cell, 25)
+            picture.box(*box, str(token) if token else "", fill=fills[token] or "white", size=12)
+
+    picture.text(10, 14, f"one to a row: {len(lengths)} rows", size=13, weight="bold")
+    for row, document in enumerate(documents):
+        grid(10, row, np.pad(document["tokens"], (0, 8 - len(document["tokens"]))))
+    picture.text(266, 14, f"packed: {len(rows)} rows", size=13, weight="bold")
+    for row, tokens in enumerate(rows):
+        grid(266, row, tokens)
+    return picture
+
+
+PICTURES = {
+    "one-stream": one_stream,
+    "epochs": epochs,
+    "resume": resume,
+    "packing": packing,
+}
+
+
+def drawn() -> Iterator[tuple[str, str]]:
+    """The name and the contents of each file."""
+    for name, draw in PICTURES.items():
+        yield f"{name}.svg", draw().svg()
+
+
+def main() -> None:
+    """Writes all of them."""
+    for name, text in drawn():
+        (pathlib.Path(__file__).parent / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()
