@@ -1,0 +1,132 @@
+"""Measures, and writes what was found.
+
+    python -m benchmarks --python grain=PATH --python torch=PATH [--quick] [--publish]
+
+`nox -s bench` makes the environments and calls this.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+import sys
+import time
+from collections.abc import Sequence
+
+from benchmarks import cases, data, machine, page, peers, plots
+from benchmarks.results import Results, read, to_json
+from benchmarks.run import ROOT, PeerProcess, Settings, run
+
+FULL = Settings(
+    seconds=0.3, repetitions=5, worker_repetitions=3, least_repetitions=2, case_seconds=20
+)
+QUICK = Settings(seconds=0.05, repetitions=2, worker_repetitions=1, case_seconds=4)
+
+RESULTS = ROOT / "benchmarks/results.json"
+PAGE = ROOT / "docs/benchmarks.md"
+PICTURES = ROOT / "docs/_static/benchmarks"
+
+
+def names(text: str) -> list[str]:
+    """A list with commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(prog="nox -s bench --", description=__doc__.split("\n")[0])
+    made.add_argument("--quick", action="store_true", help="fewer and shorter repetitions")
+    made.add_argument("--cases", type=names, metavar="A,B", help="only these cases")
+    made.add_argument("--peers", type=names, metavar="X,Y", help="only these peers")
+    made.add_argument("--publish", action="store_true", help="write the page of the documentation")
+    made.add_argument(
+        "--render",
+        type=pathlib.Path,
+        metavar="JSON",
+        help="measure nothing: report on these results",
+    )
+    made.add_argument("--output", type=pathlib.Path, default=ROOT / "build/bench", metavar="FOLDER")
+    made.add_argument(
+        "--python",
+        action="append",
+        default=[],
+        metavar="PEER=PATH",
+        help="whose environment is where",
+    )
+    made.add_argument(
+        "--absent",
+        action="append",
+        default=[],
+        metavar="PEER=WHY",
+        help="who could not be installed",
+    )
+    return made
+
+
+def chosen(asked: list[str] | None, known: Sequence[str], what: str) -> list[str]:
+    """What was asked for, in the usual order; everything if nothing was."""
+    unknown = set(asked or ()) - set(known)
+    if unknown:
+        raise SystemExit(
+            f"There is no {what} {', '.join(sorted(unknown))}. Choose from: {', '.join(known)}."
+        )
+    return [name for name in known if asked is None or name in asked]
+
+
+def measure(arguments: argparse.Namespace) -> Results:
+    """Runs what the command line asks for."""
+    pythons = dict(pair.split("=", 1) for pair in arguments.python)
+    absent = dict(pair.split("=", 1) for pair in arguments.absent)
+    wanted = chosen(arguments.cases, list(cases.BY_NAME), "case")
+    asked = None if arguments.peers is None else [peers.OURS, *arguments.peers]
+    who = [
+        name
+        for name in chosen(asked, list(peers.BY_NAME), "peer")
+        if name in pythons or name in absent
+    ]
+    settings = QUICK if arguments.quick else FULL
+    found = machine.describe()
+    files = data.make(arguments.output / "data")
+    logs = arguments.output / "logs"
+    logs.mkdir(exist_ok=True)
+
+    def start(peer: str) -> PeerProcess:
+        command = [pythons[peer], "-m", "benchmarks.serve", peer, str(files.folder)]
+        return PeerProcess(command, logs / f"{peer}.txt")
+
+    began = time.monotonic()
+    outcomes, versions = run([cases.BY_NAME[name] for name in wanted], who, start, settings, absent)
+    took = round(time.monotonic() - began)
+    return Results(
+        machine=found,
+        settings={**dataclasses.asdict(settings), "quick": arguments.quick, "took": took},
+        versions=versions,
+        outcomes=tuple(outcomes),
+    )
+
+
+def publish(results: Results) -> None:
+    """Writes what is kept in the repository."""
+    RESULTS.write_text(to_json(results))
+    PAGE.write_text(page.page(results, plots.draw(results, PICTURES)))
+
+
+def main(command_line: Sequence[str] | None = None) -> int:
+    """1 when this project itself failed at anything."""
+    arguments = parser().parse_args(command_line)
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    results = read(arguments.render) if arguments.render else measure(arguments)
+    (arguments.output / "results.json").write_text(to_json(results))
+    (arguments.output / "table.md").write_text(page.text_report(results))
+    plots.draw(results, arguments.output)
+    print(page.text_report(results))
+    print(f"Took {results.settings['took']} s. Written to {arguments.output}.")
+    if arguments.publish:
+        publish(results)
+        print(f"Published: {RESULTS}, {PAGE}, {PICTURES}.")
+    return int(any(o.peer == peers.OURS and o.failed is not None for o in results.outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""Who is measured: what each peer needs, imports and calls itself, and which module holds its programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, cast
+
+from benchmarks.data import Data
+
+
+class Programs(Protocol):
+    """A module that writes the cases in one peer's own terms."""
+
+    LACKS: Mapping[str, str]
+    """Cases that cannot be written, each with the reason."""
+
+    @staticmethod
+    def programs(data: Data) -> Mapping[str, Callable[[], Iterable[Any]]]:
+        """For each case, what describes its pipeline anew."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Peer:
+    """A library that does the work.
+
+    Attributes:
+        name: On the command line and in the results.
+        title: For people.
+        module: Where its programs are, beside this file.
+        imports: What a user imports.
+        distributions: Whose versions are reported.
+        group: The dependency group of the root `pyproject.toml` that installs it.
+        notes: How its programs are written, where that is not obvious.
+    """
+
+    name: str
+    title: str
+    module: str
+    imports: str
+    distributions: tuple[str, ...]
+    group: str
+    notes: str = ""
+
+    def programs(self) -> Programs:
+        """Imports the programs, and with them the library."""
+        module = importlib.import_module(f"{__name__}.{self.module}")
+        return cast(Programs, module)
+
+
+OURS = "grain"
+
+ALL = [
+    Peer(
+        name=OURS,
+        title="this project",
+        module="grain_api",
+        imports="grain",
+        distributions=("grain-core", "grain-arrayrecord", "grain-parquet", "numpy"),
+        group="bench-grain",
+    ),
+    Peer(
+        name="google-grain",
+        title="google/grain",
+        module="grain_api",
+        imports="grain",
+        distributions=("grain", "array-record", "numpy"),
+        group="bench-google-grain",
+        notes="The very same programs as this project, from the same file.",
+    ),
+    Peer(
+        name="torch",
+        title="torch DataLoader",
+        module="torch_loader",
+        imports="torch.utils.data",
+        distributions=("torch", "numpy"),
+        group="bench-torch",
+        notes=(
+            "Indices are drawn with replacement, which spares it the list of all indices that "
+            "`shuffle=True` makes; only the cases of growing length and of the first batch use "
+            "`shuffle=True`. Filters are an `IterableDataset` written by hand. Batches are "
+            "tensors."
+        ),
+    ),
+    Peer(
+        name="datasets",
+        title="Hugging Face datasets",
+        module="hf_datasets",
+        imports="datasets",
+        distributions=("datasets", "pyarrow", "numpy"),
+        group="bench-datasets",
+        notes=(
+            "Tables have 10^6 rows, not 10^7, so that they are made in reasonable time. Functions "
+            "run on access (`with_transform`) or while streaming, never ahead of time into a "
+            "cache. A streamed shuffle is one within a buffer of 1000."
+        ),
+    ),
+    Peer(
+        name="spdl",
+        title="SPDL",
+        module="spdl_pipeline",
+        imports="spdl.pipeline",
+        distributions=("spdl-core", "numpy"),
+        group="bench-spdl",
+        notes=(
+            "Its source gives whole batches of indices, which is quickest; where a case asks for "
+            "single elements, each is a task. Worker processes are a process pool as the executor "
+            "of a stage."
+        ),
+    ),
+    Peer(
+        name="webdataset",
+        title="WebDataset",
+        module="web_dataset",
+        imports="webdataset",
+        distributions=("webdataset", "torch", "numpy"),
+        group="bench-webdataset",
+        notes=(
+            "Reads tar files from start to end and shuffles within a buffer of 1000: less than the "
+            "others do, and its way."
+        ),
+    ),
+]
+
+BY_NAME = {peer.name: peer for peer in ALL}

@@ -1,0 +1,144 @@
+"""The cases with Hugging Face datasets."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import datasets
+import numpy as np
+
+from benchmarks import work
+from benchmarks.cases import ALL, LENGTHS
+from benchmarks.data import Data
+
+ALL_INDICES = "keeps all rows and their shuffled indices in memory or in a file"
+
+LACKS: Mapping[str, str] = {
+    "random_map": "has no random generator for each element",
+    "images_batch": "records are rows of an Arrow table, not made by a Python object",
+    "large_arrays": "records are rows of an Arrow table, not made by a Python object",
+    "latency_threads": "reads rows of a local Arrow table",
+    "length_1e9": ALL_INDICES,
+    "length_1e12": ALL_INDICES,
+    **{case.name: "leaves worker processes to torch's DataLoader" for case in ALL if case.workers},
+}
+
+datasets.disable_progress_bars()
+# A table that was made before, in another run, would otherwise be taken from a file.
+datasets.disable_caching()
+
+ROWS = 10**6
+BUFFER = 1000
+Batch = dict[str, Any]
+
+
+@functools.cache
+def ints(n: int = ROWS) -> datasets.Dataset:
+    """The numbers below n as a table."""
+    return datasets.Dataset.from_dict({"x": np.arange(n)})
+
+
+def add_one(batch: Batch) -> Batch:
+    """The function of one element, on each of a batch."""
+    return {"x": np.asarray([work.add_one(x) for x in batch["x"]])}
+
+
+def stream(dataset: datasets.Dataset) -> datasets.IterableDataset:
+    """A table as a shuffled stream."""
+    return dataset.to_iterable_dataset().shuffle(seed=1, buffer_size=BUFFER)
+
+
+def even(example: Batch) -> bool:
+    """The filter, on a row."""
+    return work.is_even(example["x"])
+
+
+def joined(batch: Batch, *, length: int) -> Batch:
+    """Tokens of many documents joined and cut, as the library's own guides do it."""
+    tokens = np.concatenate([np.asarray(row) for row in batch["tokens"]])
+    rows = len(tokens) // length
+    return {"tokens": list(tokens[: rows * length].reshape(rows, length))}
+
+
+def tokenize(batch: Batch) -> Batch:
+    """Lines of text as token numbers."""
+    return {"tokens": [work.token_ids(line) for line in batch["text"]]}
+
+
+def read_images(batch: Batch) -> Batch:
+    """Images that the library has decoded, cut."""
+    images = [work.crop(np.asarray(image.convert("RGB"))) for image in batch["image"]]
+    return {"image": np.stack(images)}
+
+
+def read_arrays(batch: Batch) -> Batch:
+    """Small arrays, by file name."""
+    return {"x": np.stack([work.read_array(path) for path in batch["path"]])}
+
+
+def mixed() -> Any:
+    """Three streams by weight."""
+    parts = [stream(ints()) for _ in range(3)]
+    mixture = datasets.interleave_datasets(parts, probabilities=[0.5, 0.3, 0.2], seed=0)
+    return mixture.with_format("numpy").batch(128)
+
+
+def packed_documents() -> Any:
+    """Documents joined and cut into rows."""
+    table = datasets.Dataset.from_dict({"tokens": [d["tokens"] for d in work.documents()]})
+    join = functools.partial(joined, length=work.ROW_LENGTH)
+    return table.to_iterable_dataset().map(join, batched=True).with_format("numpy")
+
+
+def packed_text(data: Data) -> Any:
+    """Lines tokenized, joined, cut into rows and batched."""
+    table = datasets.Dataset.from_dict({"text": data.lines()})
+    tokens = stream(table).map(tokenize, batched=True, remove_columns=["text"])
+    join = functools.partial(joined, length=work.TEXT_ROW_LENGTH)
+    return tokens.map(join, batched=True).with_format("numpy").batch(8, drop_last_batch=True)
+
+
+def decoded(data: Data) -> Any:
+    """Images from files, decoded by the library."""
+    table = datasets.Dataset.from_dict({"image": data.image_files})
+    table = table.cast_column("image", datasets.Image())
+    return table.shuffle(seed=1).with_transform(read_images).iter(32, drop_last_batch=True)
+
+
+def parquet_rows(data: Data) -> Any:
+    """Rows of a Parquet file as they come."""
+    table = datasets.load_dataset("parquet", data_files=data.parquet, split="train", streaming=True)
+    return table.with_format("numpy").batch(128, drop_last_batch=True)
+
+
+def shuffled(n: int) -> Any:
+    """Shuffled numbers in batches, the table made anew."""
+    table = ints.__wrapped__(n)
+    return table.shuffle(seed=1).with_format("numpy").iter(128, drop_last_batch=True)
+
+
+def programs(data: Data) -> Mapping[str, Callable[[], Iterable[Any]]]:
+    """All cases that the library has."""
+    ordinary = functools.cache(lambda: ints().shuffle(seed=42).with_transform(add_one))
+    paths = functools.cache(
+        lambda: datasets.Dataset.from_dict({"path": data.small_files}).shuffle(seed=1)
+    )
+    made: dict[str, Callable[[], Iterable[Any]]] = {
+        "range_batch": lambda: ints().with_format("numpy").iter(128, drop_last_batch=True),
+        "shuffle_map_batch": lambda: ordinary().iter(128, drop_last_batch=True),
+        "filter_iter_batch": lambda: stream(ints()).filter(even).with_format("numpy").batch(128),
+        "mix3": mixed,
+        "pack_concat_split": packed_documents,
+        "text_pack": lambda: packed_text(data),
+        "image_decode": lambda: decoded(data),
+        "parquet_iter": lambda: parquet_rows(data),
+        "small_files": lambda: paths().with_transform(read_arrays).iter(64, drop_last_batch=True),
+        "first_batch": lambda: (
+            ints.__wrapped__().shuffle(seed=42).with_transform(add_one).iter(128)
+        ),
+    }
+    for name, length in LENGTHS.items():
+        made[name] = functools.partial(shuffled, length)
+    return made

@@ -1,0 +1,175 @@
+"""The plots of a run, as SVG files that differ only where the results do."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("svg")
+
+from matplotlib import pyplot as plt
+
+from benchmarks import cases, peers, summary
+from benchmarks.cases import HEAVY_WORKERS, LENGTHS
+from benchmarks.results import Results
+from benchmarks.summary import Spread
+
+STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "benchmarks",
+    "svg.fonttype": "path",
+    "font.size": 9,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.facecolor": "white",
+}
+# Told apart by people who see colours differently, and by shape.
+LOOKS = dict(
+    zip(
+        [peer.name for peer in peers.ALL],
+        [
+            ("black", "o"),
+            ("#0072b2", "s"),
+            ("#d55e00", "^"),
+            ("#009e73", "D"),
+            ("#cc79a7", "v"),
+            ("#e69f00", "P"),
+        ],
+        strict=True,
+    )
+)
+
+
+def draw(results: Results, folder: pathlib.Path) -> dict[str, str]:
+    """Writes all plots there is something for; what each file shows, by its name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with plt.rc_context(STYLE):
+        drawn = {
+            "ratios.svg": (ratios, "How many times better this project is, by case and peer"),
+            "workers.svg": (workers, "Elements per second of a heavy function with 1 to 4 workers"),
+            "lengths.svg": (lengths, "Seconds to 100 batches as the length grows to 10^12"),
+            "start.svg": (start, "Seconds to import and to a first batch, and MiB per worker"),
+        }
+        shown = {}
+        for name, (function, what) in drawn.items():
+            figure = function(results)
+            if figure is not None:
+                figure.savefig(folder / name, metadata={"Date": None}, bbox_inches="tight")
+                plt.close(figure)
+                shown[name] = what
+    return shown
+
+
+def spread_of(results: Results, case: str, peer: str) -> Spread | None:
+    """What was measured, if anything was."""
+    outcome = results.find(case, peer)
+    return summary.spread(outcome.values) if outcome is not None and outcome.values else None
+
+
+def look(peer: str) -> dict[str, Any]:
+    """How a peer is drawn, wherever it is."""
+    color, marker = LOOKS[peer]
+    return {"color": color, "marker": marker, "label": peers.BY_NAME[peer].title}
+
+
+def ratios(results: Results) -> Any:
+    """A dot for each comparison, on a scale where twice and half are equally far from 1."""
+    compared = summary.compare(results)
+    names = [name for name in results.cases() if any(c.case == name for c in compared)]
+    if not names:
+        return None
+    figure, axes = plt.subplots(figsize=(8, 1.5 + 0.24 * len(names)))
+    heights = {name: -number for number, name in enumerate(names)}
+    others = [peer for peer in results.peers() if peer != peers.OURS]
+    for number, peer in enumerate(others):
+        mine = [c for c in compared if c.peer == peer]
+        if not mine:
+            continue
+        shift = 0.12 * (number - (len(others) - 1) / 2)
+        middles = [c.ratio.median for c in mine]
+        below = [c.ratio.median - c.ratio.low for c in mine]
+        above = [c.ratio.high - c.ratio.median for c in mine]
+        y = [heights[c.case] - shift for c in mine]
+        axes.errorbar(middles, y, xerr=[below, above], fmt="", ls="none", ms=4, lw=1, **look(peer))
+    axes.axvline(1, color="black", lw=1)
+    axes.set_xscale("log")
+    axes.set_yticks(list(heights.values()), names)
+    axes.set_ylim(-len(names) + 0.4, 0.6)
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.set_xlabel("peer is better  ←  ratio  →  this project is better")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False)
+    return figure
+
+
+def lines(results: Results, points: dict[str, int], xlabel: str, ylabel: str) -> Any:
+    """A line for each peer over cases that differ in one number."""
+    measured = {
+        peer: {x: s for name, x in points.items() if (s := spread_of(results, name, peer))}
+        for peer in results.peers()
+    }
+    if not any(len(found) > 1 for found in measured.values()):
+        return None
+    figure, axes = plt.subplots(figsize=(6, 3.6))
+    for peer, found in measured.items():
+        if found:
+            middles = [s.median for s in found.values()]
+            errors = [
+                [s.median - s.low for s in found.values()],
+                [s.high - s.median for s in found.values()],
+            ]
+            axes.errorbar(list(found), middles, yerr=errors, ms=5, lw=1.2, capsize=2, **look(peer))
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(ylabel)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False)
+    return figure
+
+
+def workers(results: Results) -> Any:
+    """How work grows with workers."""
+    figure = lines(results, HEAVY_WORKERS, "worker processes", "elements per second")
+    if figure is not None:
+        axes = figure.axes[0]
+        axes.set_xticks(list(HEAVY_WORKERS.values()))
+        axes.set_ylim(bottom=0)
+    return figure
+
+
+def lengths(results: Results) -> Any:
+    """How time grows with length."""
+    figure = lines(results, LENGTHS, "elements in the data set", "seconds to 100 batches")
+    if figure is not None:
+        figure.axes[0].set_xscale("log")
+        figure.axes[0].set_yscale("log")
+    return figure
+
+
+def start(results: Results) -> Any:
+    """Bars for what is paid before or beside the work."""
+    names = [c.name for c in cases.ALL if c.group == "Start and memory"]
+    names = [name for name in names if spread_of(results, name, peers.OURS)]
+    if not names:
+        return None
+    rows = -(-len(names) // 2)
+    figure, grid = plt.subplots(rows, 2, figsize=(8, 1.9 * rows), squeeze=False)
+    for place, axes in enumerate(grid.flat):
+        if place < len(names):
+            bars(axes, results, names[place])
+        else:
+            axes.set_visible(False)
+    figure.tight_layout()
+    return figure
+
+
+def bars(axes: Any, results: Results, name: str) -> None:
+    """One case, a bar for each peer, this project's on top."""
+    found = [(p, s) for p in results.peers() if (s := spread_of(results, name, p))]
+    for place, (peer, of) in enumerate(found):
+        error = [[of.median - of.low], [of.high - of.median]]
+        axes.barh(-place, of.median, xerr=error, color=LOOKS[peer][0], capsize=2, height=0.7)
+    titles = [peers.BY_NAME[peer].title for peer, _ in found]
+    axes.set_yticks(range(0, -len(found), -1), titles)
+    axes.set_title(f"{name}, {cases.BY_NAME[name].unit}", fontsize=9)
+    axes.grid(visible=False, axis="y")
