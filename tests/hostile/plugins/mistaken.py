@@ -1,0 +1,27 @@
+"""Names a target of another kind."""
+
+from __future__ import annotations
+
+from grain.plugins import Capability, Kind, PluginSpec, hookimpl
+from grain.testing import Case
+
+from ..good import GoodSource, write
+
+
+@hookimpl
+def grain_sources() -> list[PluginSpec]:
+    return [
+        PluginSpec(
+            name="hostile",
+            target="tests.hostile.good:GoodMap",
+            kind=Kind.MAP_SOURCE,
+            capabilities=frozenset({Capability.BATCHED_READ}),
+            summary="Good.",
+            install="pip install grain-hostile",
+        )
+    ]
+
+
+@hookimpl
+def grain_conformance_cases() -> list[Case]:
+    return [Case(name="good", spec="hostile", prepare=write, make=GoodSource)]

@@ -1,0 +1,123 @@
+"""Every hostile plugin is caught by its own check, and by nothing that it does not break."""
+
+from __future__ import annotations
+
+import collections
+import os
+from dataclasses import replace
+
+import pytest
+
+from grain.plugins import Capability
+from grain.testing import (
+    CHECKS,
+    Case,
+    CaseKind,
+    Outcome,
+    Result,
+    Subject,
+    check_one,
+    checks_for,
+    run,
+)
+
+from . import good, sources, streams, transforms
+from .candidates import candidate
+from .table import HOSTILE, Hostile
+
+
+def good_cases() -> list[Case]:
+    kinds = (good.GoodMap, good.GoodRandomMap, good.GoodFilter, good.GoodFlatMap)
+    return [
+        Case(
+            name="source",
+            prepare=good.write,
+            make=good.GoodSource,
+            elements=good.ELEMENTS,
+            capabilities=good.ALL | {Capability.GLOBS},
+            ways={Capability.GLOBS: good.GoodSource},
+        ),
+        Case(
+            name="stream",
+            kind=CaseKind.ITER_SOURCE,
+            prepare=good.write,
+            make=good.GoodStream,
+            elements=good.ELEMENTS,
+            capabilities=frozenset(),
+        ),
+        *(
+            Case(name=kind.__name__, kind=CaseKind.TRANSFORM, make=kind, inputs=good.ELEMENTS)
+            for kind in kinds
+        ),
+        Case(name="plugin", kind=CaseKind.PLUGIN, make=good_candidate),
+    ]
+
+
+def good_candidate():
+    return candidate("good")
+
+
+@pytest.mark.parametrize("case", good_cases(), ids=lambda case: case.name)
+def test_what_keeps_the_contract_passes_every_check(case):
+    report = run(case)
+    assert report.ok, report.table()
+    assert not report.missing
+    assert {result.outcome for result in report.results} == {Outcome.PASSED}
+
+
+# Starting workers takes longest by far. Who is not expected to fail there is spared, unless told.
+WITH_WORKERS = {"workers_read_the_same", "workers_read_the_same_stream"}
+ALL_CELLS = os.environ.get("GRAIN_HOSTILE_ALL_CELLS") == "1"
+
+
+def results_of(hostile: Hostile) -> list[Result]:
+    subject = Subject(hostile.case)
+    spared = set() if ALL_CELLS else WITH_WORKERS - {hostile.by, *hostile.also}
+    checks = [check for check in checks_for(hostile.case) if check.name not in spared]
+    return [check_one(check, subject) for check in checks]
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=lambda hostile: hostile.case.name)
+def test_a_hostile_plugin_is_caught_by_its_check_and_only_by_those_listed(hostile: Hostile):
+    failures = [result for result in results_of(hostile) if not result.ok]
+    told = "\n".join(f"{result.check}: {result.reason}" for result in failures)
+    caught = {result.check for result in failures}
+    assert hostile.by in caught, told
+    assert hostile.also <= caught, told
+    assert caught <= {hostile.by} | hostile.also | hostile.perhaps, told
+    for result in failures:
+        assert result.reason
+        assert result.mend
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+def test_every_check_catches_a_hostile_plugin_of_its_own(check):
+    kinds = collections.Counter(
+        hostile.case.kind for hostile in HOSTILE if hostile.by == check.name
+    )
+    assert kinds, f"{check.name} has no hostile plugin: it may not be able to fail"
+    assert set(kinds) <= check.kinds
+
+
+def test_there_are_many_hostile_plugins_and_each_is_there_once():
+    names = [hostile.case.name for hostile in HOSTILE]
+    assert len(names) >= 30
+    assert len(set(names)) == len(names)
+
+
+def test_every_hostile_class_is_in_the_table():
+    used = {hostile.case.name for hostile in HOSTILE}
+    for module in (sources, streams, transforms):
+        for name, value in vars(module).items():
+            ours = isinstance(value, type) and value.__module__ == module.__name__
+            assert not ours or name.startswith("_") or name in used, name
+
+
+def test_a_hostile_plugin_that_expects_its_failure_is_in_order():
+    hostile = next(each for each in HOSTILE if each.case.name == "silent")
+    expecting = replace(
+        hostile.case, expected_failures={hostile.by: ("not-yet", "it has no words yet")}
+    )
+    report = run(expecting)
+    assert report.ok
+    assert report.outcome(hostile.by) is Outcome.EXPECTED_FAILURE

@@ -1,0 +1,40 @@
+"""Another distribution that owns the import name `grain`, installed over the core for real."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .environments import Environment
+from .wheels import write_wheel
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """The core, and over it a distribution `grain` that overwrites some of its files."""
+    made = Environment(tmp_path_factory.mktemp("foreign"))
+    made.install(
+        write_wheel(
+            made.wheels,
+            "grain",
+            "0.2.18",
+            {"grain/__init__.py": b"FOREIGN = True\n", "grain/sources.py": b"FOREIGN = True\n"},
+        )
+    )
+    return made
+
+
+def test_check_still_runs_and_says_whose_files_are_in_place(environment: Environment) -> None:
+    assert environment.run("import grain; print(grain.FOREIGN)") == "True\n"
+    done = environment.grain("plugins", "check")
+    assert done.returncode == 1
+    assert "google's own distribution 'grain' 0.2.18" in done.stdout
+    assert "2 of the files in place are its own, grain/__init__.py among them" in done.stdout
+    assert "pip uninstall grain, then pip install --force-reinstall --no-deps" in done.stdout
+
+
+def test_the_finding_is_in_the_json_as_well(environment: Environment) -> None:
+    report = json.loads(environment.grain("plugins", "check", "--json").stdout)
+    assert report["ok"] is False
+    assert len(report["problems"]) == 1

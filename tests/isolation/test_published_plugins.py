@@ -1,0 +1,106 @@
+"""The packages of this checkout beside a core that has none of their dependencies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from grain.plugins import KNOWN_PLUGINS, KnownPlugin
+
+from .environments import Environment
+from .wheels import PACKAGES, wheel_of_package
+
+WRITTEN = [
+    known for known in KNOWN_PLUGINS if list((PACKAGES / known.distribution).rglob("_plugin.py"))
+]
+
+each_known = pytest.mark.parametrize("known", KNOWN_PLUGINS, ids=lambda known: known.name)
+each_written = pytest.mark.parametrize("known", WRITTEN, ids=lambda known: known.name)
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """The core alone."""
+    return Environment(tmp_path_factory.mktemp("bare"))
+
+
+@pytest.fixture(scope="module")
+def all_plugins(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """The core and every plugin of this checkout, without anything the plugins require."""
+    made = Environment(tmp_path_factory.mktemp("all"))
+    made.install(*(wheel_of_package(made.wheels, known.distribution) for known in WRITTEN))
+    return made
+
+
+def listed(environment: Environment) -> dict[str, dict]:
+    done = environment.grain("plugins", "list", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return {plugin["name"]: plugin for plugin in json.loads(done.stdout)["plugins"]}
+
+
+@each_known
+def test_without_the_plugin_each_of_its_names_says_what_to_install(
+    bare: Environment, known: KnownPlugin
+) -> None:
+    for name in known.public_names:
+        printed = bare.run(
+            "try:\n"
+            f"    from grain.sources import {name}\n"
+            "except ImportError as error:\n"
+            "    print(error)\n"
+        )
+        assert known.install in printed
+        assert known.distribution in printed
+
+
+def test_a_core_without_plugins_is_in_order(bare: Environment) -> None:
+    assert listed(bare) == {}
+    done = bare.grain("plugins", "check")
+    assert (done.returncode, done.stdout) == (0, "0 plugins, 0 problems.\n")
+
+
+def test_all_plugins_are_listed_where_none_of_their_dependencies_exists(
+    all_plugins: Environment,
+) -> None:
+    found = listed(all_plugins)
+    assert {name: plugin["status"] for name, plugin in found.items()} == {
+        known.name: "available" for known in WRITTEN
+    }
+    assert [plugin["eager_imports"] for plugin in found.values()] == [[]] * len(WRITTEN)
+
+
+@each_written
+def test_what_the_core_knows_about_a_published_plugin_is_what_the_plugin_says(
+    all_plugins: Environment, known: KnownPlugin
+) -> None:
+    plugin = listed(all_plugins)[known.name]
+    said = {
+        field: sorted(value for spec in plugin["provides"] for value in spec[field])
+        for field in ("public_names", "schemes", "suffixes")
+    }
+    assert plugin["distribution"] == known.distribution
+    assert said == {field: sorted(getattr(known, field)) for field in said}
+    assert {spec["install"] for spec in plugin["provides"]} <= {"", known.install}
+    assert all(spec["summary"] for spec in plugin["provides"])
+
+
+@each_written
+def test_a_plugin_says_which_command_brings_a_dependency_that_is_missing(
+    all_plugins: Environment, known: KnownPlugin
+) -> None:
+    """A source either needs nothing beyond the core, or its import says what to install."""
+    for name in known.public_names:
+        printed = all_plugins.run(
+            "try:\n"
+            f"    from grain.sources import {name}\n"
+            "except ImportError as error:\n"
+            "    print(error)\n"
+        )
+        assert printed == "" or "pip install" in printed
+
+
+def test_an_unpacked_checkout_has_the_four_plugins() -> None:
+    names = {path.parent.name for path in Path(PACKAGES).glob("*/pyproject.toml")}
+    assert names >= {known.distribution for known in KNOWN_PLUGINS}

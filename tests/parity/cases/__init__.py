@@ -1,0 +1,43 @@
+"""The builders of all facts, one module an area; importing this fills the register."""
+
+from . import (
+    batches,
+    elements,
+    errors,
+    errors_loader,
+    experimental,
+    iterators,
+    lengths,
+    loader,
+    loader_legacy,
+    mixing,
+    order,
+    permutation,
+    randomness,
+    reads,
+    samplers,
+    seeding,
+    texts,
+    user_classes,
+)
+
+__all__ = [
+    "batches",
+    "elements",
+    "errors",
+    "errors_loader",
+    "experimental",
+    "iterators",
+    "lengths",
+    "loader",
+    "loader_legacy",
+    "mixing",
+    "order",
+    "permutation",
+    "randomness",
+    "reads",
+    "samplers",
+    "seeding",
+    "texts",
+    "user_classes",
+]

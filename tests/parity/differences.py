@@ -1,0 +1,77 @@
+"""The one table of behaviour that differs from the reference on purpose, each with its reason.
+
+A fact named here is not held against the recorded value but against what is said here. It must
+really differ from the reference: an entry that no longer does fails, and has to go. Whatever
+differs and is not here is a defect.
+
+Differences that no single fact can show are tested by name in `test_differences.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+from collections.abc import Callable
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Difference:
+    """Facts (shell patterns), why they differ, and what holds here instead."""
+
+    facts: tuple[str, ...]
+    reason: str
+    holds: Callable[[dict[str, Any]], bool]
+
+
+def _raises(name: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda observed: bool(observed["error"]) and observed["error"][0] == name
+
+
+def _gives(text: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda observed: observed["error"] is None and observed["result"] == text
+
+
+DIFFERENCES = (
+    Difference(
+        facts=("error_length_of_iter_dataset", "error_length_of_loader"),
+        reason="Iter datasets and loaders of known length have len(); the reference has none.",
+        holds=_gives("4"),
+    ),
+    Difference(
+        facts=("error_slice_by_a_list",),
+        reason="slice() also takes a sequence of positions.",
+        holds=_gives("[3, 1, 4]"),
+    ),
+    Difference(
+        facts=("error_reading_empty_*",),
+        reason="Reading an empty dataset is an IndexError that says so, not a division by zero.",
+        holds=_raises("IndexError"),
+    ),
+    Difference(
+        facts=("error_mix_weights_do_not_match", "error_mix_iter_weights_do_not_match"),
+        reason="Weights that do not match the datasets are a ValueError with both numbers, "
+        "not a bare assertion.",
+        holds=_raises("ValueError"),
+    ),
+    Difference(
+        facts=("error_mix_with_negative_weight",),
+        reason="A negative weight is refused by name; the reference divides by zero, or not, "
+        "as the other weights have it.",
+        holds=_raises("ValueError"),
+    ),
+    Difference(
+        facts=("error_loader_random_map_without_seed",),
+        reason="A random map without a seed says that the sampler needs one; the reference hands "
+        "None to the user's function, which then fails on its own terms.",
+        holds=_raises("ValueError"),
+    ),
+)
+
+
+def difference_for(name: str) -> Difference | None:
+    """The deliberate difference that covers the fact called `name`."""
+    for entry in DIFFERENCES:
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in entry.facts):
+            return entry
+    return None

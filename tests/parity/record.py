@@ -1,0 +1,91 @@
+"""Writes down what the installed grain does, for every fact and for its public names.
+
+Run with a Python that has the reference installed, from the project's root:
+
+    python -m tests.parity.record              writes tests/parity/data
+    python -m tests.parity.record --compare    writes nothing, says where they differ
+
+The data is compact JSON, one fact a line, so that a re-recording is easy to review. It was recorded
+from grain 0.2.18 with jax installed beside it: without jax the reference flattens trees by another
+rule, so that named parts of a mix come in the order they were given instead of sorted, and a None
+inside an element is stacked as a leaf. Compared with its own data the reference disagrees on
+`pack_concat*`, since those states do not survive JSON there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from . import cases
+from .compare import compare
+from .observe import observe
+from .registry import FACTS
+from .surface import describe_all
+
+DATA = Path(__file__).parent / "data"
+FACTS_FOLDER = DATA / "reference_0_2_18"
+SURFACE_FILE = DATA / "public_names_0_2_18.json"
+
+
+def load_recorded() -> dict[str, Any]:
+    """All recorded facts by name."""
+    recorded: dict[str, Any] = {}
+    for file in sorted(FACTS_FOLDER.glob("*.json")):
+        recorded.update(json.loads(file.read_text()))
+    return recorded
+
+
+def write_lines(file: Path, entries: dict[str, Any]) -> None:
+    """One entry a line: compact, and a change shows as the one line it is."""
+    lines = (
+        f"{json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}"
+        for k, v in sorted(entries.items())
+    )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def record() -> int:
+    """Observes every fact and writes all data files; gives how many facts could not be observed."""
+    failures = 0
+    for area in cases.__all__:
+        entries = {}
+        for fact in (fact for fact in FACTS.values() if fact.area == area):
+            try:
+                entries[fact.name] = observe(fact)
+            except Exception as failure:
+                failures += 1
+                print(f"{fact.name} cannot be recorded: {type(failure).__name__}: {failure}")
+        write_lines(FACTS_FOLDER / f"{area}.json", entries)
+        print(f"{area}: {len(entries)} facts")
+    write_lines(SURFACE_FILE, describe_all())
+    return failures
+
+
+def report() -> int:
+    """Prints each fact that the installed grain does not agree with; gives how many."""
+    recorded = load_recorded()
+    disagreements = 0
+    for fact in FACTS.values():
+        try:
+            problems = compare(fact, recorded[fact.name])
+        except Exception as failure:
+            problems = [f"{type(failure).__name__}: {failure}"]
+        if problems:
+            disagreements += 1
+            print(fact.name, *problems, sep="\n    ")
+    print(f"{len(FACTS) - disagreements} of {len(FACTS)} agree")
+    return disagreements
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--compare", action="store_true", help="compare with the data instead of writing it"
+    )
+    run = report if parser.parse_args().compare else record
+    sys.exit(1 if run() else 0)
