@@ -96,7 +96,12 @@ class ChainIterator(RunIterator[T]):
                 firsts=tuple(self._counts_at(self._submitted)),
                 last=self._submitted + count >= self._stop,
             )
-            ticket = self._workers.submit(self._number, "compute", block)
+            try:
+                ticket = self._workers.submit(self._number, "compute", block)
+            except NOT_SENT:
+                if self._ahead:
+                    return  # What was computed before comes first, then this again.
+                raise
             self._ahead.append(_Ahead(ticket, block))
             self._submitted += count
 

@@ -206,8 +206,12 @@ class FarmIterator(RunIterator[T]):
             if not run.elements:
                 self._over = True
                 return
-            run = _lasting(run)
-            self._sent.append(_Sent(run, self._submit(run)))
+            sent = _Sent(_lasting(run))
+            self._sent.append(sent)
+            try:
+                sent.ticket = self._submit(sent.run)
+            except NOT_SENT:
+                return  # What was sent before comes first, then this is tried again.
 
     def _live_state(self) -> Any:
         return self._mark()

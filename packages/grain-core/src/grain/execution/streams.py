@@ -161,7 +161,13 @@ class StreamIterator(RunIterator[T]):
         if self._astray:
             self._return()
         while len(self._tickets) < _AHEAD:
-            self._tickets.append(self._workers.submit(self._number, "compute", self._buffer))
+            try:
+                ticket = self._workers.submit(self._number, "compute", self._buffer)
+            except NOT_SENT:
+                if self._tickets:
+                    return  # What was read before comes first, then this again.
+                raise
+            self._tickets.append(ticket)
 
     def _return(self) -> None:
         """Lets the worker go back to where the consumer is."""

@@ -57,6 +57,7 @@ class Crew:
         self.channels: list[Channel] = []
         self.processes: list[subprocess.Popen[bytes]] = []
         self.pages: list[WorkerPage] = []
+        self.cancelled: Cancelled | None = None
         self._grace = grace
         self._owner = os.getpid()
         self.ended = False
@@ -152,6 +153,16 @@ class Crew:
                 for process in self.processes:
                     process.wait()
                 self._open.close()
+
+    def let_go(self) -> None:
+        """Forgets the memory that was common with the workers, once they have ended.
+
+        Arrays that were received keep theirs, and who still holds the crew holds nothing more.
+        """
+        with self._ending:
+            self.channels = []
+            self.pages = []
+            self.cancelled = None
 
     def abandon(self) -> None:
         """In a fork of the process that owns the crew: drops everything, disturbs nothing."""

@@ -191,7 +191,7 @@ class WorkerPool:
             if ticket in self._arrived:
                 channel, frame = self._arrived.pop(ticket)
                 channel.drop(frame)
-            elif not self._closed:
+            elif self._crew.cancelled is not None:
                 self._crew.cancelled.add(ticket)
 
     def close(self) -> None:
@@ -209,6 +209,8 @@ class WorkerPool:
                 self._changed.wait()
             self._arrived.clear()
         self._finalizer()
+        with self._changed:
+            self._crew.let_go()
 
     def __enter__(self) -> WorkerPool:
         return self
