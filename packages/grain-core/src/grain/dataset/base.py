@@ -459,6 +459,11 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
         return None
 
     @property
+    def _columnar(self) -> bool:
+        """Whether `_columns` may give more than None, and so is worth asking."""
+        return False
+
+    @property
     def _sparse(self) -> bool:
         """Whether elements may be None because an operation here or below drops some of them."""
         return any(parent._sparse for parent in self._parents)

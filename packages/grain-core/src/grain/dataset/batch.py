@@ -74,6 +74,7 @@ class BatchMapDataset(IndexedMapDataset[T]):
             )
         self._drop_remainder = drop_remainder
         self._batch_fn = checked_batch_fn(batch_fn)
+        self._columns_first = batch_fn is None and parent._columnar
         self._parent_length = len(parent)
         whole, rest = divmod(self._parent_length, self._batch_size)
         self._length = whole + (1 if rest and not drop_remainder else 0)
@@ -91,7 +92,7 @@ class BatchMapDataset(IndexedMapDataset[T]):
             return []
         starts, sizes = self._spans(indices)
         places = _expand(starts, sizes)
-        if self._batch_fn is None:
+        if self._columns_first:
             columns = self._parent._columns(places)
             if columns is not None:
                 return _cut(columns, sizes)

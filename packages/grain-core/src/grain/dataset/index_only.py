@@ -28,5 +28,9 @@ class IndexOnlyMapDataset(IndexedMapDataset[T]):
         return self._parent._columns(self._places(indices)) if indices.size else None
 
     @property
+    def _columnar(self) -> bool:
+        return bool(self._parent._columnar)
+
+    @property
     def _dense(self) -> bool:
         return bool(self._parent._dense)

@@ -11,6 +11,7 @@ from operator import length_hint
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
+from grain import tree
 from grain.dataset.context import IterationContext, current_context
 from grain.dataset.frames import clear_frames
 from grain.dataset.runs import END, Run
@@ -22,6 +23,8 @@ T = TypeVar("T")
 # felt by the consumer, and short enough to bound what it holds.
 _RUN_SECONDS = 0.001
 _MAX_RUN = 1024
+# And while several elements fit into this: of large ones, fewer are on the way and in the caches.
+_RUN_BYTES = 4 << 20
 
 
 class DatasetIterator(SavesItself, Iterator[T], abc.ABC):
@@ -179,8 +182,12 @@ class RunIterator(DatasetIterator[T], Generic[T]):
         taken = time.perf_counter() - started
         if taken > 4 * _RUN_SECONDS:
             self._run_size = max(1, self._run_size // 2)
-        elif taken < _RUN_SECONDS and len(run.elements) >= self._run_size:
-            self._run_size = min(_MAX_RUN, self._run_size * 2)
+        elif (
+            taken < _RUN_SECONDS
+            and len(run.elements) >= self._run_size < _MAX_RUN
+            and 2 * self._run_size * tree.nbytes(run.elements[-1]) <= _RUN_BYTES
+        ):
+            self._run_size *= 2
         rest = iter(run.elements)
         # No call in between, so that an interrupt comes before or after all three.
         self._run, self._rest, self._back = run, rest, None

@@ -48,9 +48,13 @@ class ManyParentsMapDataset(IndexedMapDataset[T]):
         return gather(self._parents, *self._select(indices)) if indices.size else []
 
     def _columns(self, indices: IndexArray) -> Any:
-        if not indices.size or not all(parent._dense for parent in self._parents):
+        if not indices.size or not self._columnar:
             return None
         return gather_columns(self._parents, *self._select(indices))
+
+    @property
+    def _columnar(self) -> bool:
+        return all(parent._columnar and parent._dense for parent in self._parents)
 
     @property
     def _dense(self) -> bool:

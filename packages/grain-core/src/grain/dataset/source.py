@@ -94,6 +94,10 @@ class SourceMapDataset(IndexedMapDataset[T]):
         return None if columns is None else _checked_columns(columns, indices.size)
 
     @property
+    def _columnar(self) -> bool:
+        return type(self._source) is np.ndarray or hasattr(self._source, "__getcolumns__")
+
+    @property
     def _dense(self) -> bool:
         return type(self._source) is np.ndarray
 
@@ -137,6 +141,10 @@ class RangeMapDataset(IndexedMapDataset[int]):
 
     def _columns(self, indices: IndexArray) -> Any:
         return self._values(indices) if self._small and indices.size else None
+
+    @property
+    def _columnar(self) -> bool:
+        return self._small
 
     def _values(self, indices: IndexArray) -> IndexArray:
         return self.start + (indices % self._length) * self.step

@@ -66,7 +66,7 @@ class ZipMapDataset(IndexedMapDataset[tuple[Any, ...]]):
         return tuples if failure is None else Partial(tuples, failure)
 
     def _columns(self, indices: IndexArray) -> Any:
-        if not all(parent._dense for parent in self._parents):
+        if not self._columnar:
             return None
         stacked = []
         for parent in self._parents:
@@ -75,6 +75,10 @@ class ZipMapDataset(IndexedMapDataset[tuple[Any, ...]]):
                 return None
             stacked.append(columns)
         return tuple(stacked)
+
+    @property
+    def _columnar(self) -> bool:
+        return all(parent._columnar and parent._dense for parent in self._parents)
 
     @property
     def _dense(self) -> bool:

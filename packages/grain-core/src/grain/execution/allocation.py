@@ -12,20 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from grain.execution.recycling import ALIGNMENT, Recycler
+
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 Shape = int | tuple[int, ...]
 Allocator = Callable[[Shape, "DTypeLike"], "NDArray[Any]"]
 
-
-# jax on CPU takes arrays that start at such an address as they are, and copies others.
-ALIGNMENT = 64
 MIN_ALIGNED_BYTES = 64 * 1024
+# Smaller arrays seldom go back to the system when they are freed.
+_MIN_RECYCLED_BYTES = 256 * 1024
+
+_recycler = Recycler()
 
 
 def plain_allocator(shape: Shape, dtype: DTypeLike) -> NDArray[Any]:
     """Memory of this process, as `numpy.empty` gives it but aligned if the array is large.
+
+    The memory of a large array is used again once that array is gone.
 
     >>> plain_allocator((100, 1000), "float32").ctypes.data % ALIGNMENT
     0
@@ -34,6 +39,8 @@ def plain_allocator(shape: Shape, dtype: DTypeLike) -> NDArray[Any]:
     nbytes = dtype.itemsize * (shape if isinstance(shape, int) else math.prod(shape))
     if nbytes < MIN_ALIGNED_BYTES or dtype.hasobject:
         return np.empty(shape, dtype)
+    if nbytes >= _MIN_RECYCLED_BYTES:
+        return np.ndarray(shape, dtype, _recycler.take(nbytes))
     memory = np.empty(nbytes + ALIGNMENT, np.uint8)
     return np.ndarray(shape, dtype, memory, offset=-memory.ctypes.data % ALIGNMENT)
 
