@@ -21,6 +21,7 @@ import numpy as np
 from grain import tree
 from grain.dataset.runs import Partial
 from grain.dataset.to_iter import InlineReader
+from grain.execution.thread_count import ThreadCount
 from grain.index.permutation import IndexArray
 from grain.options import ReadOptions
 
@@ -166,15 +167,30 @@ def _element_bytes(elements: list[Any]) -> int | None:
 
 
 class _Block:
-    """A stretch of indices, and its elements once it is `done`; then `ready` is released."""
+    """A stretch of indices, and its elements once it is `done`; then `ready` is released.
 
-    __slots__ = ("count", "done", "elements", "ready", "seconds", "start")
+    `turn` is that of the number of threads; `begin`, `seconds` and `busy` tell when a thread began to
+    read it, how long that took and how long a processor was busy with it.
+    """
 
-    def __init__(self, start: int, count: int):
+    __slots__ = (
+        "begin",
+        "busy",
+        "count",
+        "done",
+        "elements",
+        "ready",
+        "seconds",
+        "start",
+        "turn",
+    )
+
+    def __init__(self, start: int, count: int, turn: int = 0):
         self.start = start
         self.count = count
+        self.turn = turn
         self.elements: list[Any] = []
-        self.seconds = 0.0
+        self.begin = self.seconds = self.busy = 0.0
         self.done = False
         self.ready = threading.Lock()
         self.ready.acquire()
@@ -189,7 +205,7 @@ class _Tasks:
         self.put = self._queue.put
 
     def get(self) -> _Block | None:
-        """The next block, or None when it is time to stop."""
+        """The next block, or None for a thread that is to stop."""
         block = self._queue.get()
         return None if self._stopped else block
 
@@ -203,14 +219,15 @@ class _Tasks:
 def _work(dataset: Any, tasks: _Tasks) -> None:
     """What a thread does: reads blocks until it is told to stop. It knows nothing of the reader."""
     while (block := tasks.get()) is not None:
-        started = time.perf_counter()
+        block.begin, busy = time.perf_counter(), time.thread_time()
         indices = np.arange(block.start, block.start + block.count, dtype=np.int64)
         try:
             block.elements = dataset._read(indices) if block.count else []
         except BaseException as error:  # A bug here, or an exit: the consumer must hear of it.
             failure = error if isinstance(error, Exception) else RuntimeError(repr(error))
             block.elements = Partial([], failure)
-        block.seconds = time.perf_counter() - started
+        block.seconds = time.perf_counter() - block.begin
+        block.busy = time.thread_time() - busy
         block.done = True
         block.ready.release()
         del block
@@ -237,6 +254,8 @@ class ThreadedReader:
         self._dataset = dataset
         self._stop = stop
         self._max_threads = options.num_threads
+        self._thread_count = ThreadCount(options.num_threads, seconds_per_element)
+        self._running = 0
         self._buffer = options.prefetch_buffer_size
         self._tasks = _Tasks()
         self._threads: list[threading.Thread] = []
@@ -264,7 +283,7 @@ class ThreadedReader:
     @property
     def _useful_threads(self) -> int:
         """One thread is enough to be ahead with cheap elements; more would only be in its way."""
-        return self._max_threads if self._is_slow else 1
+        return self._thread_count.now if self._is_slow else 1
 
     def _wanted_block_size(self) -> int:
         if not self._seconds_per_element:
@@ -292,12 +311,15 @@ class ThreadedReader:
             if room < size and self._ahead:
                 return  # A small block costs as much as a whole one.
             count = min(size, self._stop - self._submitted, room)
-            block = _Block(self._submitted, count)
+            block = _Block(self._submitted, count, self._thread_count.turn)
             self._submitted += count
             self._in_flight += count
             self._ahead.append(block)
-            if len(self._threads) < min(self._useful_threads, len(self._ahead)):
+            if self._running < min(self._useful_threads, len(self._ahead)):
+                # Those that were stopped need no more word to end.
+                self._threads[:] = [thread for thread in self._threads if thread.is_alive()]
                 self._threads.append(_start_thread(self._dataset, self._tasks))
+                self._running += 1
             self._tasks.put(block)
 
     def _allowed(self) -> int:
@@ -317,22 +339,31 @@ class ThreadedReader:
             return []
         # It stays the next one if the wait is interrupted.
         block = self._ahead[0]
-        awaited = not block.done
+        awaited, waited = not block.done, 0.0
         if awaited:
+            started = time.perf_counter()
             block.ready.acquire()
+            waited = time.perf_counter() - started
         self._ahead.popleft()
         self._taken_blocks += 1
         self._awaited_blocks += awaited
         self._in_flight -= 1
         self._in_hand = block.count - 1
-        self._adapt(block)
+        self._adapt(block, waited)
         self.start()
         return block.elements
 
-    def _adapt(self, block: _Block) -> None:
-        """Sizes the blocks to come by what this one took."""
+    def _adapt(self, block: _Block, waited: float) -> None:
+        """Sizes the blocks to come by what this one took, and the number of those who read them."""
         if not block.elements:
             return
+        if self._is_slow:
+            self._thread_count.note(
+                block.turn, block.count, block.begin, block.seconds, block.busy, waited
+            )
+            while self._running > self._thread_count.now:
+                self._tasks.put(None)  # Behind what was asked for already.
+                self._running -= 1
         self._seconds_per_element.append(block.seconds / len(block.elements))
         self._block_size = min(self._wanted_block_size(), 2 * max(1, block.count))
         found = _element_bytes(block.elements)
@@ -360,6 +391,7 @@ class ThreadedReader:
             if thread is not threading.current_thread():
                 thread.join()
         self._threads.clear()
+        self._running = 0
 
 
 class SplitReader:

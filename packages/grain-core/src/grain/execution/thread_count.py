@@ -1,0 +1,165 @@
+"""How many threads read at the same time: all that are allowed, or a few where more are in each other's way.
+
+Threads that wait for a disk or a server, or that compute without the interpreter's lock, bring more the
+more of them there are. Those that need the lock bring nothing, and worse: each waits its turn after
+every short call to the system. Which it is nobody knows beforehand, so both are tried.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+# Enough to be ahead of the consumer, and to use a second processor where that is possible.
+_FEW = 2
+# Nothing is decided by less than this.
+_LEAST_BLOCKS = 8
+_LEAST_SECONDS = 0.02
+# Threads are judged when the consumer waits for them this part of the time.
+_WAITED = 0.25
+# All threads together should be so many times as fast as the consumer's thread alone.
+_LEAST_GAIN = 1.3
+# Threads that keep about one processor busy, all together, may wait for the interpreter's lock.
+_ONE_PROCESSOR = (0.4, 1.3)
+# A few threads that are busy for less than this part of the time they once were wait for something new.
+_CHANGED = 0.5
+# A change must bring at least so much; fewer threads may also cost a little.
+_BETTER = 1.15
+_AS_GOOD = 0.9
+# So many windows pass before what was found is put to the test again, and twice as many each time.
+_HOLD = 64
+
+
+@dataclasses.dataclass(slots=True)
+class _Window:
+    """Blocks that were read by one number of threads.
+
+    Attributes:
+      blocks: how many.
+      waited: how long the consumer waited for them, in seconds.
+      elements: how many elements they have.
+      busy: how long processors were busy with them, in seconds.
+      reading: how long threads took to read them, all together.
+      begin: when the first was begun.
+      end: when the last was finished.
+    """
+
+    blocks: int = 0
+    waited: float = 0.0
+    elements: int = 0
+    busy: float = 0.0
+    reading: float = 0.0
+    begin: float = float("inf")
+    end: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, from the first to the last."""
+        return max(self.end - self.begin, 1e-9)
+
+    @property
+    def rate(self) -> float:
+        """Elements in a second."""
+        return self.elements / self.seconds
+
+    @property
+    def share(self) -> float:
+        """For which part of their time the threads were busy."""
+        return self.busy / max(self.reading, 1e-9)
+
+
+class ThreadCount:
+    """Decides by what was read how many threads read on.
+
+    Args:
+      most: how many there may be.
+      alone: seconds that the consumer's thread takes for an element when nobody helps it, if known.
+
+    Attributes:
+      now: how many there should be.
+      turn: counts the changes; blocks are told apart by it, for those under way at a change belong to
+        the number before.
+    """
+
+    def __init__(self, most: int, alone: float | None):
+        self.now = most
+        self.turn = 0
+        self._most = most
+        self._few = min(_FEW, most)
+        self._alone = alone
+        # While another number is on trial: the rate of the one before.
+        self._rival: float | None = None
+        self._hold = 0
+        self._next_hold = _HOLD
+        # For which share of their time a few threads were busy when they were found to be enough.
+        self._share = 0.0
+        self._window = _Window()
+
+    def note(
+        self, turn: int, count: int, begin: float, seconds: float, busy: float, waited: float
+    ) -> None:
+        """Hears of a block that the consumer has taken.
+
+        Args:
+          turn: the turn in which it was asked for.
+          count: how many elements it has.
+          begin: when a thread began it.
+          seconds: how long that took.
+          busy: how long a processor was busy with it.
+          waited: how long the consumer waited for it.
+        """
+        if turn != self.turn or self._few == self._most:
+            return
+        window = self._window
+        window.blocks += 1
+        window.waited += waited
+        window.elements += count
+        window.busy += busy
+        window.reading += seconds
+        window.begin = min(window.begin, begin)
+        window.end = max(window.end, begin + seconds)
+        if window.blocks >= max(_LEAST_BLOCKS, 2 * self.now) and window.seconds >= _LEAST_SECONDS:
+            self._window = _Window()
+            # Who is not waited for is fast enough, and may have had nothing to do.
+            if window.waited > _WAITED * window.seconds:
+                self._judge(window)
+
+    def _judge(self, window: _Window) -> None:
+        if self._rival is not None:
+            self._decide(window, self._rival)
+        elif self._hold and not self._has_changed(window):
+            self._hold -= 1
+        elif self.now == self._few or self._in_the_way(window):
+            self._rival = window.rate
+            self._switch()
+
+    def _has_changed(self, window: _Window) -> bool:
+        """Whether a few threads wait much more than they did."""
+        if self.now != self._few or window.share > _CHANGED * self._share:
+            return False
+        self._share = window.share
+        return True
+
+    def _in_the_way(self, window: _Window) -> bool:
+        """Whether fewer threads may bring as much."""
+        processors = window.busy / window.seconds
+        low, high = _ONE_PROCESSOR
+        if processors < low:
+            return False  # They wait for something else than each other.
+        gains = self._alone is None or window.rate * self._alone >= _LEAST_GAIN
+        return not gains or processors < high
+
+    def _decide(self, window: _Window, rival: float) -> None:
+        """Keeps what is on trial, or goes back to what was before."""
+        self._rival = None
+        if self.now == self._few:
+            self._share = window.share
+        if window.rate < rival * (_BETTER if self.now == self._most else _AS_GOOD):
+            self._switch()
+            self._hold, self._next_hold = self._next_hold, 2 * self._next_hold
+        else:
+            self._hold, self._next_hold = _HOLD, 2 * _HOLD
+
+    def _switch(self) -> None:
+        self.now = self._few if self.now == self._most else self._most
+        self.turn += 1
+        self._window = _Window()
