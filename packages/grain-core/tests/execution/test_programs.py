@@ -170,3 +170,25 @@ def test_a_worker_starts_no_workers_of_its_own(script: Any) -> None:
         assert found == [(os.getpid(), x) for x in range(5)], found
     """)
     assert finish(process) == (0, "", "")
+
+
+def test_a_module_that_reads_with_workers_when_it_is_imported_is_named(script, tmp_path) -> None:
+    """Workers import it for its class; would they start workers too, there were no end of them."""
+    (tmp_path / "reads_at_once.py").write_text(
+        "import os\n"
+        "import grain\n"
+        "with open(os.path.join(os.path.dirname(__file__), 'imports'), 'a') as file:\n"
+        "    file.write('.')\n"
+        "class Source:\n"
+        "    def __len__(self):\n"
+        "        return 4\n"
+        "    def __getitem__(self, index):\n"
+        "        return index\n"
+        "ds = grain.MapDataset.source(Source()).to_iter_dataset()\n"
+        "print(list(ds.mp_prefetch(grain.MultiprocessingOptions(num_workers=2))))\n"
+    )
+    code, out, err = finish(script("import reads_at_once"))
+    assert (code, out) == (1, "")
+    assert "imported `reads_at_once` (" in err
+    assert 'or below `if __name__ == "__main__":`' in err
+    assert len((tmp_path / "imports").read_text()) <= 3

@@ -22,6 +22,7 @@ from grain.execution.processes import jobfile, segments
 from grain.execution.processes.channel import Channel
 from grain.execution.processes.control import Cancelled, WorkerPage, control_size
 from grain.execution.processes.pickling import Pickled
+from grain.execution.processes.starting import require_started
 
 # The path must be complete before the first import, and only builtin modules are needed for that.
 _BOOTSTRAP = (
@@ -53,6 +54,7 @@ class Crew:
         self, job: Pickled, init: Pickled | None, *, count: int, budget: int, grace: float
     ) -> None:
         _require_posix()
+        require_started()
         self.count = count
         self.channels: list[Channel] = []
         self.processes: list[subprocess.Popen[bytes]] = []

@@ -20,6 +20,7 @@ from grain.execution.processes.control import Cancelled, WorkerPage, control_siz
 from grain.execution.processes.frames import Frame, Kind
 from grain.execution.processes.heap import keep_freed_memory
 from grain.execution.processes.slots import explain_failure
+from grain.execution.processes.starting import starting
 
 _DATAGRAM_BYTES = 4 * MAX_INLINE
 
@@ -43,7 +44,8 @@ def main(
     os.close(control_fd)
     worker = Worker(index, count, control, channel_fd, tasks_fd, budget)
     try:
-        worker.start(job_fd, setup_bytes)
+        with starting():
+            worker.start(job_fd, setup_bytes)
         worker.serve()
     except (EOFError, ConnectionError):
         pass  # the pool is gone: nobody is left to tell
