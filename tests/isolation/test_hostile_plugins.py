@@ -196,7 +196,7 @@ def test_the_good_plugin_works_in_every_way_beside_all_the_bad_ones(
             ["grain-duplicate_a 1.5", "grain-duplicate_b 1.5", "pip uninstall"],
         ),
         ("BrokenDataSource", ["grain-broken 1.5", "missing_dependency", "grain-raising 1.5"]),
-        ("ParquetDataSource", ['pip install "grain-core[parquet]"']),
+        ("ParquetDataSource", ["grain-parquet, which is not installed", 'pip install "']),
     ],
 )
 def test_what_cannot_be_had_raises_when_asked_for_and_says_who_why_and_the_cure(

@@ -54,9 +54,7 @@ def test_an_installed_name_is_had_by_attribute_and_by_from_import(site, module) 
 def test_plain_access_to_a_missing_name_is_an_attribute_error_that_says_what_to_install(
     module,
 ) -> None:
-    with pytest.raises(
-        PluginAttributeError, match=r'pip install "grain-core\[parquet\]"'
-    ) as raised:
+    with pytest.raises(PluginAttributeError, match=r'pip install ".*parquet') as raised:
         module().ParquetDataSource  # noqa: B018
     assert isinstance(raised.value.__cause__, PluginNotInstalledError)
 
@@ -70,7 +68,7 @@ def test_hasattr_getattr_and_dir_see_that_a_missing_name_is_missing(module) -> N
 
 def test_from_import_of_a_missing_name_says_what_to_install(module) -> None:
     module()
-    with pytest.raises(ImportError, match=r'pip install "grain-core\[parquet\]"'):
+    with pytest.raises(ImportError, match=r'pip install ".*parquet'):
         from module_with_plugin_names import ParquetDataSource  # noqa: F401
 
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grain.plugins import PluginNotInstalledError, PluginUnusableError, UnknownNameError
+from grain.plugins.known import KNOWN_PLUGINS
 from grain.plugins.uris import Uri
 
 
@@ -82,7 +83,8 @@ def test_a_published_format_that_is_not_installed_says_what_to_install(manager, 
     with pytest.raises(PluginNotInstalledError) as raised:
         manager.open(uri)
     assert repr(uri) in str(raised.value)
-    assert f'pip install "grain-core[{extra}]"' in str(raised.value)
+    (known,) = (known for known in KNOWN_PLUGINS if known.name == extra)
+    assert known.install in str(raised.value)
 
 
 def test_an_unknown_format_mentions_plugins_that_could_not_be_asked(site) -> None:

@@ -32,6 +32,6 @@ def __getattr__(name: str) -> Any:
     except Exception as error:  # Versions that do not fit fail in ways of their own.
         raise AttributeError(
             f"grain.checkpoint.{name} needs orbax-checkpoint, which cannot be imported ({error}). "
-            'Install it with `pip install "grain-core[orbax]"`.'
+            'Install it with `pip install "grain-core[orbax]>=1,<2"`.'
         ) from error
     return getattr(orbax_args, name)

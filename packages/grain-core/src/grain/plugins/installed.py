@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.machinery
+import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
 
 CORE = "grain-core"
 
@@ -97,6 +100,27 @@ def entry_points(text: str, group: str) -> list[tuple[str, str]]:
                 raise ValueError(f"entry_points.txt has {line!r}, expected 'name = module'")
             found.append((name, value.partition("[")[0].strip()))
     return found
+
+
+def package_beside_core(
+    name: str, distributions: Iterable[Distribution] | None = None
+) -> Path | None:
+    """The folder of a package in the checkout that the core was installed from, if that is so."""
+    for distribution in installed_distributions() if distributions is None else distributions:
+        if CORE in headers_of(distribution)["name"]:
+            break
+    else:
+        return None
+    try:
+        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+        url = urlsplit(origin["url"])
+        if url.scheme != "file" or "dir_info" not in origin:
+            return None
+    except (KeyError, TypeError, ValueError):
+        return None
+    path = unquote(url.path)
+    folder = Path(path.lstrip("/") if os.name == "nt" else path).parent / name
+    return folder if (folder / "pyproject.toml").is_file() else None
 
 
 def load_object(reference: str) -> Any:

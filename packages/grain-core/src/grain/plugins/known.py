@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from grain.plugins.installed import CORE, package_beside_core
+
 
 class KnownPlugin(NamedTuple):
     """A published plugin, described well enough to say what to install."""
@@ -16,13 +18,12 @@ class KnownPlugin(NamedTuple):
 
     @property
     def install(self) -> str:
-        """The command that installs it.
+        """The command that installs it: from the checkout that the core is from, or from the index.
 
-        Example:
-            >>> KNOWN_PLUGINS[0].install
-            'pip install "grain-core[arrayrecord]"'
+        The bound keeps pip from taking the other grain-core, of a version below 1, that the index has.
         """
-        return f'pip install "grain-core[{self.name}]"'
+        wanted = package_beside_core(self.distribution) or f"{CORE}[{self.name}]>=1,<2"
+        return f'pip install "{wanted}"'
 
 
 KNOWN_PLUGINS = (

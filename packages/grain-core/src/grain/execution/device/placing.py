@@ -30,7 +30,7 @@ def require_jax(function: str) -> Any:
     except ImportError as error:
         raise ImportError(
             f"grain.experimental.{function} needs JAX. Install it with "
-            "`pip install 'grain-core[jax]'`."
+            '`pip install "grain-core[jax]>=1,<2"`.'
         ) from error
     return jax
 
