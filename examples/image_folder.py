@@ -1,6 +1,6 @@
 """A folder of many small picture files, one folder for each class, decoded in worker processes.
 
-Install: grain-core
+Install: pip install ./packages/grain-core
 Run:     python examples/image_folder.py
 """
 

@@ -1,6 +1,6 @@
 """Several datasets mixed by weight, each with a name; on the way, weights change and one more comes in.
 
-Install: grain-core
+Install: pip install ./packages/grain-core
 Run:     python examples/mixture.py
 """
 

@@ -1,6 +1,6 @@
 """Arrays in memory: split, shuffle, augment, batch, and go through them for several epochs.
 
-Install: grain-core
+Install: pip install ./packages/grain-core
 Run:     python examples/numpy_arrays.py
 """
 

@@ -3,7 +3,7 @@
 A row holds several texts; `segment_ids` say which token belongs to which, so that attention does
 not look from one text into the next, and `positions` count from 0 in each.
 
-Install: grain-core
+Install: pip install ./packages/grain-core
 Run:     python examples/packing_text.py
 """
 

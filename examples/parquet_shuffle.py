@@ -1,6 +1,6 @@
 """Rows of several Parquet files in a global random order, not just shuffled file by file.
 
-Install: grain-core grain-parquet
+Install: pip install ./packages/grain-core ./packages/grain-parquet
 Run:     python examples/parquet_shuffle.py
 """
 

@@ -3,7 +3,7 @@
 The program plays both parts: it starts itself, sends SIGTERM, starts itself again, and compares what
 the two processes read with what an undisturbed one reads.
 
-Install: grain-core
+Install: pip install ./packages/grain-core
 Run:     python examples/resume_after_preemption.py
 """
 

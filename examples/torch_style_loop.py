@@ -2,7 +2,7 @@
 
 Only numpy is needed; batches become tensors with `torch.from_numpy`, which copies nothing.
 
-Install: grain-core
+Install: pip install ./packages/grain-core
 Run:     python examples/torch_style_loop.py
 """
 

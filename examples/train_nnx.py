@@ -3,7 +3,7 @@
 Model, optimizer and the place in the data are saved together with Orbax. A run that was killed and
 resumed ends with exactly the loss and the parameters of one that was never disturbed.
 
-Install: grain-core[jax,orbax] flax optax
+Install: pip install "./packages/grain-core[jax,orbax]" flax optax
 Run:     python examples/train_nnx.py            once, in a temporary folder
          python examples/train_nnx.py my-run     kill it (Ctrl-C, kill -9), then run it again
 """

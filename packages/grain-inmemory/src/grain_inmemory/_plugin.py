@@ -25,7 +25,7 @@ def grain_sources() -> list[PluginSpec]:
                 }
             ),
             summary="Elements that lie in shared memory once, for any number of processes.",
-            install='pip install "grain-core[inmemory]"',
+            install='pip install "grain-core[inmemory]>=1,<2"',
         )
     ]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from grain.plugins import Capability, Kind, PluginSpec, hookimpl
 
-_INSTALL = 'pip install "grain-core[parquet]"'
+_INSTALL = 'pip install "grain-core[parquet]>=1,<2"'
 
 
 @hookimpl

@@ -21,7 +21,7 @@ def grain_sources() -> list[PluginSpec]:
                 {Capability.BATCHED_READ, Capability.THREAD_SAFE, Capability.CLOSABLE}
             ),
             summary="Examples of TensorFlow Datasets in ArrayRecord form, without TensorFlow.",
-            install='pip install "grain-core[tfds]"',
+            install='pip install "grain-core[tfds]>=1,<2"',
         )
     ]
 
