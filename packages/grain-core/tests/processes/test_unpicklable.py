@@ -70,8 +70,8 @@ def test_the_deepest_part_that_cannot_be_pickled_is_found(value, path):
 
 def test_the_owner_is_the_last_object_on_the_way_that_has_a_name():
     value = Holder(name="outer", inner=Holder(name="inner", part=Holder(bad=LOCK)))
-    _, _, owner = find_unpicklable(value, "job", lambda x: getattr(x, "name", None))
-    assert owner == "inner"
+    path, _, owner = find_unpicklable(value, "job", lambda x: getattr(x, "name", None))
+    assert (path, owner) == (".part.bad", "inner")
 
 
 def test_an_object_that_refuses_by_itself_is_named_itself():
@@ -95,6 +95,15 @@ def test_the_message_says_what_to_do():
     message = explain_unpicklable(Holder(cache=LOCK), "job", TypeError("no"), lambda x: None)
     assert message == (
         "Cannot send job to worker processes: job.cache is a _thread.lock, which cannot be "
-        "pickled (TypeError: no). Create it inside the worker instead, or leave it out by "
-        "defining __getstate__."
+        "pickled (TypeError: no). Create it inside the worker instead, in the function that uses it "
+        "or in `worker_init_fn`; in an object of yours, leave it out by defining __getstate__."
+    )
+
+
+def test_the_message_names_the_owner_and_what_the_user_wrote():
+    owner = Holder(name="Map(f)", _transform=closing_over(LOCK))
+    value = {"boundary": Holder(parent=owner)}
+    message = explain_unpicklable(value, "job", TypeError("no"), lambda x: getattr(x, "name", None))
+    assert message.startswith(
+        "Cannot send Map(f) to worker processes: variable 'lock' is a _thread.lock, which cannot"
     )

@@ -164,7 +164,11 @@ class ChainIterator(RunIterator[T]):
             self._block_size = 1
             if ahead.block.count > self._chain.group or isinstance(error, NotOutstanding):
                 return None
-            add_note(error, f"raised while worker processes computed {self._chain}.")
+            add_note(
+                error,
+                f"raised while worker processes computed {self._chain} and sent back its elements, "
+                "pickled.",
+            )
             raise
         self._ahead.popleft()
         return computed

@@ -150,7 +150,11 @@ class FarmIterator(RunIterator[T]):
                 if isinstance(error, NotOutstanding):
                     continue
                 if len(sent.run.elements) == 1:
-                    add_note(error, f"raised while worker processes computed {self._functions}.")
+                    add_note(
+                        error,
+                        f"raised while worker processes computed {self._functions} and sent back "
+                        "its elements, pickled.",
+                    )
                     raise
                 self._sent.popleft()
                 for place in range(len(sent.run.elements) - 1, -1, -1):

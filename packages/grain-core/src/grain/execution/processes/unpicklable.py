@@ -24,15 +24,18 @@ def explain_unpicklable(
     >>> def f(lock=threading.Lock()): ...
     >>> print(explain_unpicklable({"fn": f}, "job", TypeError("cannot pickle")))
     Cannot send job to worker processes: job['fn'].__defaults__[0] is a _thread.lock, which cannot \
-be pickled (TypeError: cannot pickle). Create it inside the worker instead, or leave it out by \
-defining __getstate__.
+be pickled (TypeError: cannot pickle). Create it inside the worker instead, in the function that \
+uses it or in `worker_init_fn`; in an object of yours, leave it out by defining __getstate__.
     """
     path, offender, owner = find_unpicklable(value, name, name_owner)
-    inside = "" if owner is None else f" of {owner}"
+    if owner is not None:
+        # That an operation keeps its function as `_transform` is nothing that a user has written.
+        path = path.removeprefix("._transform").lstrip(". ") or "what it does"
     return (
-        f"Cannot send {name} to worker processes: {path}{inside} is a {type_name(offender)}, "
+        f"Cannot send {owner or name} to worker processes: {path} is a {type_name(offender)}, "
         f"which cannot be pickled ({type_name(error)}: {error}). Create it inside the worker "
-        "instead, or leave it out by defining __getstate__."
+        "instead, in the function that uses it or in `worker_init_fn`; in an object of yours, leave "
+        "it out by defining __getstate__."
     )
 
 
@@ -41,14 +44,16 @@ def find_unpicklable(
 ) -> tuple[str, object, str | None]:
     """The deepest part that cannot be pickled: where it is, itself, and the name of its owner.
 
-    The owner is the last object on the way to it for which `name_owner` has a name.
+    The owner is the last object on the way to it for which `name_owner` has a name, and where it is
+    is then said from there on.
     """
     path, owner = name, None
     seen: set[int] = set()
     for _ in range(_MAX_DEPTH):
         seen.add(id(value))
-        if name_owner is not None:
-            owner = name_owner(value) or owner
+        named = None if name_owner is None else name_owner(value)
+        if named is not None:
+            owner, path = named, ""
         for step, part in _parts(value):
             if id(part) not in seen and not _can_be_pickled(part):
                 path, value = path + step, part
