@@ -17,7 +17,7 @@ from grain.dataset.map import MapIterDataset
 from grain.dataset.runs import EndOfDataError, Partial
 from grain.dataset.source import SourceMapDataset
 from grain.index.permutation import IndexArray
-from grain.observe.notes import as_failure, note_element
+from grain.observe.notes import add_note, as_failure, note_element, transform_name
 from grain.records import Record, RecordMetadata, as_record
 from grain.samplers import IndexSampler
 from grain.sharding import ShardOptions
@@ -41,6 +41,11 @@ def check_operations(operations: Any) -> tuple[Any, ...]:
             f"{operations!r} of type {type(operations).__name__}."
         )
     for number, operation in enumerate(operations):
+        if isinstance(operation, type) and issubclass(operation, _KNOWN):
+            raise TypeError(
+                f"operations[{number}] is the class {operation.__name__} itself; expected an instance "
+                f"of it, such as `{operation.__name__}()`."
+            )
         if not isinstance(operation, _KNOWN) and not callable(operation):
             raise TypeError(
                 f"operations[{number}] is {operation!r} of type {type(operation).__name__}; expected "
@@ -286,7 +291,16 @@ class OperationDatasetIterator(DatasetIterator[Any]):
     def _start(self) -> None:
         self._states: dict[int, Any] = {}
         self._state = self._parent.get_state()
-        self._output = iter(self._operation(self._feed()))
+        try:
+            self._output = iter(self._operation(self._feed()))
+        except Exception as error:
+            add_note(
+                error,
+                f"raised in the operation {transform_name(self._operation)}. A function among the "
+                "operations of a DataLoader is given the iterator of all records; for a function of "
+                "one element write a class that extends grain.transforms.Map.",
+            )
+            raise
 
     def _feed(self) -> Iterator[Record[Any]]:
         for record in self._parent:
