@@ -77,12 +77,32 @@ def stack(elements: Sequence[Any]) -> Any:
     except _MismatchError as mismatch:
         raise ValueError(
             "Expected all input elements to have the same structure but got:\n"
-            f"{mismatch}\nTo batch elements of different shapes, pad them first or pass `batch_fn`."
+            f"{mismatch}\n{_place(elements)}"
+            "To batch elements of different shapes, pad them first or pass `batch_fn`."
         ) from None
 
 
 class _MismatchError(Exception):
     """Elements differ in structure or shape."""
+
+
+def _place(elements: Sequence[Any]) -> str:
+    """Where in dictionaries of one structure the parts are that differ, as a sentence."""
+    keys: list[Any] = []
+    while all(
+        type(element) is dict and element.keys() == elements[0].keys() for element in elements
+    ):
+        for key in elements[0]:
+            column = [element[key] for element in elements]
+            try:
+                _stack(column)
+            except _MismatchError:
+                keys.append(key)
+                elements = column
+                break
+        else:
+            break
+    return f"This is at {''.join(f'[{key!r}]' for key in keys)} of each element.\n" if keys else ""
 
 
 def _stack(elements: Sequence[Any]) -> Any:

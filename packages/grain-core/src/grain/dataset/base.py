@@ -6,7 +6,17 @@ import abc
 import builtins
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Self,
+    TypeVar,
+    cast,
+    overload,
+)
 
 import numpy as np
 
@@ -80,6 +90,18 @@ class _Dataset:
         """
         return func(self, *args, **kwargs)
 
+    if not TYPE_CHECKING:  # With it, a type checker would believe in every attribute.
+
+        def __getattr__(self, name: str) -> Any:
+            """Says where an operation is to be found that this kind of dataset does not have."""
+            if advice := _where_instead(type(self), name):
+                raise AttributeError(
+                    f"{type(self).__name__!r} object has no attribute {name!r}: {advice}",
+                    name=name,
+                    obj=self,
+                )
+            return object.__getattribute__(self, name)  # Raises what was raised before.
+
     def __str__(self) -> str:
         return type(self).__name__
 
@@ -88,6 +110,24 @@ class _Dataset:
         if not self._parents:
             return str(self)
         return ", ".join(dict.fromkeys(parent._sources() for parent in self._parents[:3]))
+
+
+def _where_instead(kind: type, name: str) -> str | None:
+    """What to do to call a public method that a kind of dataset does not have but another has."""
+    if name.startswith("_"):
+        return None
+    if issubclass(kind, MapDataset) and hasattr(IterDataset, name):
+        return f"`{name}` is for an IterDataset, so call `to_iter_dataset()` before it."
+    if issubclass(kind, IterDataset) and hasattr(MapDataset, name):
+        if name == "to_iter_dataset":
+            return "it is an IterDataset already."
+        return f"`{name}` is for a MapDataset, so call it before `to_iter_dataset()`."
+    if hasattr(DatasetIterator, name):
+        return (
+            f"`{name}` is for an iterator, so make one with `iterator = iter(ds)` and keep it: it is "
+            "the one that has a position."
+        )
+    return None
 
 
 def as_index(index: Any, dataset: Any) -> int:

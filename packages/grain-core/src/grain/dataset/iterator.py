@@ -40,6 +40,13 @@ class DatasetIterator(SavesItself, Iterator[T], abc.ABC):
     _made_in: IterationContext | None = None
 
     def __init__(self, parents: DatasetIterator[Any] | Sequence[DatasetIterator[Any]] = ()):
+        if isinstance(parents, Iterator) and not isinstance(parents, DatasetIterator):
+            raise TypeError(
+                f"{type(self).__name__} reads from a grain.DatasetIterator, got a "
+                f"{type(parents).__name__}, which has no position that could be saved. Let "
+                "`__iter__` of your IterDataset return an object of a class that extends "
+                "grain.DatasetIterator, with `__next__`, `get_state` and `set_state`."
+            )
         self._parents = (parents,) if isinstance(parents, DatasetIterator) else tuple(parents)
         self._made_in = current_context()
 

@@ -33,6 +33,11 @@ def function_of(transform: Any, kind: type, method: str, operation: str) -> Call
     if isinstance(transform, kind):
         function: Callable[..., Any] = getattr(transform, method)
         return function
+    if isinstance(transform, type) and issubclass(transform, kind):
+        raise TypeError(
+            f"`{operation}` needs a function or an instance of grain.transforms.{kind.__name__}, got "
+            f"the class {transform.__name__} itself. Call it: `{operation}({transform.__name__}())`."
+        )
     if callable(transform):
         return transform  # type: ignore[no-any-return]
     raise TypeError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +18,12 @@ T = TypeVar("T")
 
 # Kinds of array whose rows, stacked, are what indexing with many indices gives.
 _STACKABLE = "?biufcmM"
+
+_READ_BY_INDEX = (
+    "A source is read by index, `source[0]`, `source[1]`, and so on, and this one is a mapping. Rows "
+    "of a dictionary of arrays are given by `grain.sources.SharedMemoryDataSource(arrays)` of "
+    "grain-inmemory, or by a class of yours with `__len__` and `__getitem__`."
+)
 
 
 class SourceMapDataset(IndexedMapDataset[T]):
@@ -66,6 +73,8 @@ class SourceMapDataset(IndexedMapDataset[T]):
         try:
             elements.extend(map(source.__getitem__, wrapped))
         except Exception as error:
+            if isinstance(source, Mapping) and isinstance(error, KeyError):
+                error.add_note(_READ_BY_INDEX)
             note_element(error, self, int(indices[len(elements)]))
             return Partial(elements, error)
         if len(elements) < len(wrapped):

@@ -1,0 +1,132 @@
+"""What beginners write, and the error that tells them what to write instead."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import grain
+
+LOCK = threading.Lock()
+
+
+class AddOne(grain.transforms.Map):
+    def map(self, element: int) -> int:
+        return element + 1
+
+
+class Counting(grain.IterDataset):
+    """As one would write it for torch."""
+
+    def __iter__(self) -> Iterator[int]:
+        yield from range(5)
+
+
+@pytest.mark.parametrize("name", ["mp_prefetch", "pack", "limit", "rebatch"])
+def test_an_operation_of_iter_datasets_says_to_convert_first(name) -> None:
+    with pytest.raises(AttributeError, match=rf"'{name}': .*call `to_iter_dataset\(\)` before it"):
+        getattr(grain.MapDataset.range(3), name)
+
+
+@pytest.mark.parametrize("name", ["shuffle", "slice", "train_validation_split"])
+def test_an_operation_of_map_datasets_says_to_call_it_earlier(name) -> None:
+    with pytest.raises(AttributeError, match=rf"'{name}': .*call it before `to_iter_dataset\(\)`"):
+        getattr(grain.MapDataset.range(3).to_iter_dataset(), name)
+
+
+@pytest.mark.parametrize("name", ["get_state", "set_state"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_an_iterator_has_says_to_make_one(name, stream) -> None:
+    ds: Any = grain.MapDataset.range(3)
+    with pytest.raises(AttributeError, match=rf"'{name}': .*`iterator = iter\(ds\)`"):
+        getattr(ds.to_iter_dataset() if stream else ds, name)
+
+
+def test_a_name_that_nobody_has_stays_pythons_own_error() -> None:
+    for ds in (grain.MapDataset.range(3), grain.MapDataset.range(3).to_iter_dataset()):
+        with pytest.raises(AttributeError, match=r"object has no attribute 'shufle'$") as raised:
+            ds.shufle  # noqa: B018
+        assert (raised.value.name, raised.value.obj) == ("shufle", ds)
+        assert not hasattr(ds, "pak")
+        assert not hasattr(ds, "_nothing")
+        assert [*copy.copy(ds)] == [*pickle.loads(pickle.dumps(ds))] == [0, 1, 2]
+
+
+def test_an_attribute_error_inside_of_a_property_is_told_as_it_is() -> None:
+    class Mine(grain.MapDataset):
+        @property
+        def other(self) -> Any:
+            return self.inner.limit
+
+        def __len__(self) -> int:
+            return 1
+
+        def __getitem__(self, index: Any) -> Any:
+            return index
+
+    with pytest.raises(AttributeError, match="no attribute 'inner'"):
+        Mine().other  # noqa: B018
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_class_in_place_of_its_instance_is_refused(stream) -> None:
+    ds: Any = grain.MapDataset.range(3)
+    if stream:
+        ds = ds.to_iter_dataset()
+    with pytest.raises(
+        TypeError, match=r"got the class AddOne itself. Call it: `map\(AddOne\(\)\)`"
+    ):
+        ds.map(AddOne)
+    assert list(ds.map(str)) == ["0", "1", "2"]
+
+
+def test_a_class_among_operations_is_refused() -> None:
+    with pytest.raises(
+        TypeError, match=r"operations\[0\] is the class AddOne itself.*`AddOne\(\)`"
+    ):
+        grain.load([1, 2], transformations=[AddOne])
+
+
+def test_a_function_of_one_element_among_operations_is_told_what_it_gets() -> None:
+    loader = grain.load([1, 2], num_epochs=1, transformations=[lambda x: x + 1])
+    with pytest.raises(TypeError) as raised:
+        list(loader)
+    assert "extends grain.transforms.Map" in raised.value.__notes__[0]
+
+
+def test_a_dictionary_is_no_source_of_rows() -> None:
+    ds = grain.MapDataset.source({"x": np.arange(3)})
+    with pytest.raises(KeyError) as raised:
+        ds[0]
+    assert "SharedMemoryDataSource" in raised.value.__notes__[0]
+    assert list(grain.MapDataset.source({0: "a", 1: "b"})) == ["a", "b"]
+
+
+def test_batching_says_which_feature_differs() -> None:
+    rows = [{"id": 1, "in": {"x": np.zeros(2)}}, {"id": 2, "in": {"x": np.zeros(3)}}]
+    with pytest.raises(ValueError, match=re.escape("This is at ['in']['x'] of each element.")):
+        grain.MapDataset.source(rows).batch(2)[0]
+
+
+def test_a_stream_written_as_a_generator_is_told_what_to_return() -> None:
+    assert list(Counting()) == [0, 1, 2, 3, 4]
+    for ds in (Counting().map(str), Counting().batch(2), Counting().filter(bool)):
+        with pytest.raises(TypeError, match=r"got a generator.*extends grain\.DatasetIterator"):
+            list(ds)
+
+
+def test_what_cannot_go_to_workers_is_named_as_the_user_wrote_it() -> None:
+    ds = grain.MapDataset.range(3).map(lambda x: (LOCK, x)).to_iter_dataset()
+    with pytest.raises(TypeError) as raised:
+        list(ds.mp_prefetch(grain.MultiprocessingOptions(num_workers=1)))
+    told = str(raised.value)
+    assert re.match(r"Cannot send MapMapDataset\(transform=<lambda> @ .*:\d+\) to worker", told)
+    assert "global 'LOCK' is a _thread.lock" in told
+    assert "_parts" not in told
