@@ -35,6 +35,7 @@ SET_UP = (
     "python -m pip",
     "python -m nox",
     "python -m venv",
+    "python3 -m venv",
 )
 """Commands that prepare an environment: other tests and sessions do what they say."""
 SHOWN_ONLY = ("", "text", "yaml", "none")
