@@ -25,7 +25,9 @@ import grain
 
 
 class LinesSource:
-    def __init__(self, path, *, gate=None, gate_at=0, gate_in_workers=False):
+    def __init__(self, path, *, gate=None, gate_at=0, gate_in_workers=False, needs=None):
+        if needs is not None:
+            raise ImportError(f"Install {needs}")
         with open(path, encoding="utf-8") as file:
             self.lines = file.read().splitlines()
         self.gate, self.gate_at = gate, gate_at

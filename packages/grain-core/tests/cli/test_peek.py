@@ -101,6 +101,8 @@ def test_records_of_bytes_are_decoded_unless_raw_ones_are_wanted(lines, folder, 
         (["rows.lines", "--start", "7"], "--start 7 is beyond the 7 elements"),
         (["bad.lines"], "bad.lines: element 0 cannot be read: this line is bad: very bad"),
         (["x.unknown"], "Nothing that is installed opens 'x.unknown'"),
+        (["."], ". is a directory; give its files as a pattern in quotes, such as"),
+        (["rows.lines", "-o", "needs=s3fs"], "rows.lines cannot be opened: Install s3fs"),
         (["ghost://x"], "Nothing that is installed opens 'ghost://x'"),
         (["plain.lines", "--columns", "id"], "element 0 is int, which has none"),
     ],
@@ -201,3 +203,13 @@ def test_a_reason_is_one_line_of_a_bounded_length() -> None:
     assert reason(KeyError("x")) == "KeyError: 'x'"
     assert reason(ValueError()) == "ValueError"
     assert len(reason(ValueError("all datasets there are, " * 1000))) == 501
+
+
+def test_a_pattern_that_the_shell_replaced_says_to_use_quotes(rows, capsys) -> None:
+    Path("more.lines").touch()
+    with pytest.raises(SystemExit, match="2"):
+        main(["peek", rows, "more.lines"])
+    assert "unrecognized arguments: more.lines. Put a pattern in quotes" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["peek", rows, "--nothing"])
+    assert "unrecognized arguments: --nothing\n" in capsys.readouterr().err

@@ -164,7 +164,9 @@ def test_what_cannot_be_pickled_is_named_also_when_it_comes_late() -> None:
     dataset = X.InterleaveIterDataset(parts, cycle_length=1)
     with iter(with_workers(dataset, 2)) as iterator:
         assert [next(iterator) for _ in range(9)] == [0, 1, 2] * 3
-        with pytest.raises(TypeError, match=r"send MapIterDataset\(transform=<lambda>.*is a _thread"):
+        with pytest.raises(
+            TypeError, match=r"send MapIterDataset\(transform=<lambda>.*is a _thread"
+        ):
             next(iterator)
 
 

@@ -40,7 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     root = Command(name="grain", summary="", children=COMMANDS)
     root.add_to(parser)
-    arguments = parser.parse_args(argv)
+    arguments, further = parser.parse_known_args(argv)
+    if further:
+        advice = ". Put a pattern in quotes, or the shell replaces it by the files it finds."
+        found = all(os.path.exists(argument) for argument in further)
+        parser.error(f"unrecognized arguments: {' '.join(further)}{advice if found else ''}")
     try:
         code = arguments.run(arguments)
         sys.stdout.flush()

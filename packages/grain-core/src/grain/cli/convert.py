@@ -21,7 +21,7 @@ from grain.cli import opening
 from grain.cli.command import Command, CommandError, at_least
 from grain.cli.output import print_json
 from grain.cli.progress import Progress
-from grain.plugins import default_manager
+from grain.plugins import UnknownNameError, default_manager
 
 # What else formats' own libraries raise, for instance when the disk is full.
 _WRITER_MISTAKES = (*opening.MISTAKES, TypeError, RuntimeError)
@@ -58,7 +58,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Converts, and says what was written."""
-    write, path = default_manager().writer(arguments.dst)
+    try:
+        write, path = default_manager().writer(arguments.dst)
+    except UnknownNameError as error:
+        raise CommandError(f"{arguments.dst} cannot be written: {error}") from error
     _check_place(arguments.dst, path, force=arguments.force)
     opened = opening.open_for(
         arguments.src, arguments.options, arguments.columns, raw=arguments.raw

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from grain.cli.command import CommandError
-from grain.plugins import PluginError, default_manager
+from grain.plugins import PluginError, UnknownNameError, default_manager
 from grain.plugins.installed import ISOLATED, load_object
 from grain.tree import nbytes
 
@@ -170,7 +171,15 @@ def open_for(
 ) -> Opened:
     """Opens a source; what the user got wrong is a `CommandError` or a `PluginError`."""
     manager = default_manager()
-    spec = manager.source_spec(uri)
+    try:
+        spec = manager.source_spec(uri)
+    except UnknownNameError:
+        if os.path.isdir(uri):
+            raise CommandError(
+                f"{uri} is a directory; give its files as a pattern in quotes, such as"
+                f" {os.path.join(uri, '*.parquet')!r}."
+            ) from None
+        raise
     chosen = tuple(name for text in columns for name in text.split(",") if name)
     given = dict(options)
     picks = bool(chosen) and _has_option(spec.target, "columns")
@@ -180,7 +189,7 @@ def open_for(
         source = manager.open(uri, **given)
     except PluginError:
         raise
-    except (*MISTAKES, TypeError) as error:
+    except (*MISTAKES, TypeError, ImportError) as error:
         raise CommandError(f"{uri} cannot be opened: {reason(error)}") from error
     return Opened(
         uri=uri,

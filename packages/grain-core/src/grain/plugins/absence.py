@@ -71,7 +71,8 @@ def unopenable(uri: Uri, *, plugins: Collection[Plugin], claims: Claims) -> Plug
         f"Nothing that is installed opens {uri.text!r}."
         f" Schemes that can be opened: {listed(claims.names(Space.SCHEME))};"
         f" suffixes: {listed(claims.names(Space.SUFFIX))}."
-        " See `grain plugins list`, or make the source yourself."
+        " See `grain plugins list`, or make the source yourself: anything with `__len__` and"
+        " `__getitem__` is one."
     )
 
 
