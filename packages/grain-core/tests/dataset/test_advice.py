@@ -130,3 +130,16 @@ def test_what_cannot_go_to_workers_is_named_as_the_user_wrote_it() -> None:
     assert re.match(r"Cannot send MapMapDataset\(transform=<lambda> @ .*:\d+\) to worker", told)
     assert "global 'LOCK' is a _thread.lock" in told
     assert "_parts" not in told
+
+
+@pytest.mark.parametrize("path", ["data/*.parquet", "train.parquet", "s3://bucket/a.parquet"])
+def test_a_path_in_place_of_a_source_is_warned_of(path) -> None:
+    with pytest.warns(UserWarning, match=re.escape(f"grain.sources.open({path!r})")) as warned:
+        ds = grain.MapDataset.source(path)
+    assert warned[0].filename == __file__
+    assert list(ds) == list(path)
+
+
+@pytest.mark.parametrize("text", ["abc", "a b.c", "end.", ""])
+def test_a_text_that_is_no_path_is_a_source_like_any_other(text) -> None:
+    assert list(grain.MapDataset.source(text)) == list(text)

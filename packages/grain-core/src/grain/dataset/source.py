@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -26,6 +27,11 @@ _READ_BY_INDEX = (
 )
 
 
+def _looks_like_a_path(text: str) -> bool:
+    """Whether a text is rather the name of a file than data."""
+    return ("/" in text or "\\" in text or "." in text[1:-1]) and not any(map(str.isspace, text))
+
+
 class SourceMapDataset(IndexedMapDataset[T]):
     """The records of a source."""
 
@@ -38,6 +44,13 @@ class SourceMapDataset(IndexedMapDataset[T]):
                     f"list, an array or a data source; got {type(source).__name__}, which has no "
                     f"`{name}`."
                 )
+        if isinstance(source, str) and _looks_like_a_path(source):
+            warnings.warn(
+                f"MapDataset.source got the text {source!r}, so its elements are the "
+                f"{len(source)} characters of it. To read what lies there, open it with "
+                f"`grain.sources.open({source!r})`, or make a source of it yourself.",
+                stacklevel=3,
+            )
         self._source = source
 
     def __len__(self) -> int:
