@@ -1,5 +1,6 @@
 """The conformance kit: whether a source, a transform or a plugin keeps its contract.
 
+Example:
     report = grain.testing.run(grain.testing.Case(name="mine", make=make_source))
     print(report.table())
 
