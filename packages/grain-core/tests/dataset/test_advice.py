@@ -143,3 +143,11 @@ def test_a_path_in_place_of_a_source_is_warned_of(path) -> None:
 @pytest.mark.parametrize("text", ["abc", "a b.c", "end.", ""])
 def test_a_text_that_is_no_path_is_a_source_like_any_other(text) -> None:
     assert list(grain.MapDataset.source(text)) == list(text)
+
+
+def test_what_can_only_be_iterated_over_says_what_to_make_of_it() -> None:
+    for source in (iter([1]), {1, 2}, (x for x in "ab")):
+        with pytest.raises(TypeError, match=r"Make a list of it, or write an IterDataset"):
+            grain.MapDataset.source(source)
+    with pytest.raises(TypeError, match=r"It is a stream already"):
+        grain.MapDataset.source(grain.MapDataset.range(3).to_iter_dataset())

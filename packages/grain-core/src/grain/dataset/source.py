@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from grain import tree
-from grain.dataset.base import IndexedMapDataset
+from grain.dataset.base import IndexedMapDataset, IterDataset
 from grain.dataset.runs import Partial
 from grain.execution.allocation import allocate
 from grain.index.permutation import IndexArray
@@ -39,10 +39,15 @@ class SourceMapDataset(IndexedMapDataset[T]):
         super().__init__()
         for name in ("__len__", "__getitem__"):
             if not hasattr(type(source), name):
+                advice = ""
+                if isinstance(source, IterDataset):
+                    advice = " It is a stream already, and is used as it is."
+                elif hasattr(type(source), "__iter__"):
+                    advice = " Make a list of it, or write an IterDataset that reads it in order."
                 raise TypeError(
                     "MapDataset.source needs an object with `__len__` and `__getitem__`, such as a "
                     f"list, an array or a data source; got {type(source).__name__}, which has no "
-                    f"`{name}`."
+                    f"`{name}`.{advice}"
                 )
         if isinstance(source, str) and _looks_like_a_path(source):
             warnings.warn(
