@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 
 import pytest
 
@@ -68,3 +69,15 @@ def test_another_grain_core_than_the_one_that_runs_is_a_problem(site, check) -> 
     (problem,) = check()
     assert "grain-core 0.1.0" in problem
     assert "the code that runs is 1.0.0" in problem
+
+
+def test_a_core_from_a_checkout_is_mended_from_there(site, check, tmp_path) -> None:
+    install(site, "grain-core", "1.0.0", {"grain/__init__.py": "# ours"})
+    install(site, "grain", "0.2.18", {"grain/__init__.py": "# google's"})
+    checkout = tmp_path / "packages" / "grain-core"
+    checkout.mkdir(parents=True)
+    (checkout / "pyproject.toml").touch()
+    origin = json.dumps({"url": checkout.as_uri(), "dir_info": {}})
+    (site.path / "grain_core-1.0.0.dist-info" / "direct_url.json").write_text(origin)
+    (problem,) = check()
+    assert f'pip install --force-reinstall --no-deps "{checkout}"' in problem

@@ -7,7 +7,13 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from grain.plugins.installed import CORE, ISOLATED, Distribution, headers_of
+from grain.plugins.installed import (
+    CORE,
+    ISOLATED,
+    Distribution,
+    headers_of,
+    package_beside_core,
+)
 from grain.plugins.settings import normalise
 from grain.version import __version__
 
@@ -29,6 +35,9 @@ def ownership_problems(
         core: The version of the code that is running.
     """
     problems = []
+    distributions = list(distributions)
+    # From where the core is, if that is a checkout: the index may not have this version of it.
+    again = package_beside_core(CORE, distributions) or f"{CORE}=={core}"
     for distribution in distributions:
         headers = headers_of(distribution)
         name = next(iter(headers["name"]), "")
@@ -38,16 +47,16 @@ def ownership_problems(
                 problems.append(
                     f"{CORE} {version} is what is installed by that name, but the code that runs is"
                     f" {core}, from {package}."
-                    f' To mend it: pip install --force-reinstall "{CORE}=={core}"'
+                    f' To mend it: pip install --force-reinstall "{again}"'
                 )
             continue
         files = dict(_files_in_package(distribution))
         if normalise(name) == GOOGLE or files:
-            problems.append(_intrusion(name, version, files, package=package, core=core))
+            problems.append(_intrusion(name, version, files, package=package, again=f"{again}"))
     return problems
 
 
-def _intrusion(name: str, version: str, files: dict[str, str], *, package: Path, core: str) -> str:
+def _intrusion(name: str, version: str, files: dict[str, str], *, package: Path, again: str) -> str:
     who = f"google's own distribution {name!r}" if normalise(name) == GOOGLE else repr(name)
     taken = sorted(file for file, digest in files.items() if _digest(package, file) == digest)
     if taken:
@@ -57,7 +66,7 @@ def _intrusion(name: str, version: str, files: dict[str, str], *, package: Path,
     return (
         f"{who} {version} installs into the import package 'grain', which belongs to {CORE}:"
         f" {state}. To mend it: pip uninstall {name}, then"
-        f' pip install --force-reinstall --no-deps "{CORE}=={core}"'
+        f' pip install --force-reinstall --no-deps "{again}"'
     )
 
 
