@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,14 @@ from ..registry import stream, value
 from .common import INLINE, THREADS, Map, add_one, as_tree, count_and_sum, is_third, numbers
 
 Pair = collections.namedtuple("Pair", ["left", "right"])
+
+
+@dataclasses.dataclass
+class Point:
+    """A class that no library of trees knows: it is one thing, not two."""
+
+    x: int
+    y: float
 
 
 @stream(limit=20, steps=(0, 1, 3))
@@ -147,6 +156,8 @@ _ELEMENTS: dict[str, list[Any]] = {
         {"x": [i, (np.arange(2) + i, {"y": str(i)})], "z": Pair(i, {"w": i / 2})} for i in range(3)
     ],
     "none_leaves": [{"a": None, "b": 1}, {"a": None, "b": 2}, {"a": None, "b": 3}],
+    "dataclasses": [Point(1, 2.5), Point(3, 4.5), Point(5, 6.5)],
+    "dataclasses_in_dicts": [{"p": Point(i, i / 2)} for i in range(3)],
     "empty_dicts": [{}, {}, {}],
     "empty_tuples": [(), (), ()],
 }
@@ -207,3 +218,24 @@ def batch_result_is_writable_and_fresh() -> Any:
     first = ds[0]
     first += 100
     return [ds[0], bool(ds[0].flags.writeable)]
+
+
+def _key_order(tree: Any) -> Any:
+    return [[key, _key_order(part)] for key, part in tree.items()] if isinstance(tree, dict) else 0
+
+
+@value
+def batch_key_order() -> Any:
+    element = {"b": 1, "a": {"z": 2, "y": 3}, "B": 4}
+    ordered = collections.OrderedDict([("b", 1), ("a", 2)])
+    default = collections.defaultdict(int, {"b": 1, "a": 2})
+    return [
+        _key_order(made)
+        for made in (
+            Map.source([element]).batch(1)[0],
+            next(iter(Map.source([element]).to_iter_dataset(INLINE).batch(1))),
+            Map.source([{2: 1, 1: 2}]).batch(1)[0],
+            Map.source([ordered]).batch(1)[0],
+            Map.source([default]).batch(1)[0],
+        )
+    ]

@@ -1,11 +1,11 @@
-"""Trees of elements: dict, list, tuple, namedtuple, dataclass and None are nodes, the rest are leaves.
+"""Trees of elements: dict, list, tuple, namedtuple and None are nodes, the rest are leaves.
 
 When JAX is already imported, the types registered with it are nodes too; it is never imported here.
+As in JAX, a dictionary that is put together again has its keys in sorted order.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -148,7 +148,7 @@ def _stack_dicts(elements: Sequence[dict[Any, Any]]) -> dict[Any, Any]:
         if type(element) is not dict or len(element) != size:
             raise _MismatchError(f"{_describe(first)}\nand\n{_describe(element)}")
     try:
-        columns = {key: [element[key] for element in elements] for key in first}
+        columns = {key: [element[key] for element in elements] for key in _keys_in_order(first)}
     except KeyError:
         other = next(element for element in elements if element.keys() != first.keys())
         raise _MismatchError(f"{_describe(first)}\nand\n{_describe(other)}") from None
@@ -216,9 +216,11 @@ def _open_node(tree: Any) -> _Node | None:
     if kind is np.ndarray or isinstance(tree, _SCALARS):
         return None
     if kind is dict:
-        keys = list(tree)
+        keys = _keys_in_order(tree)
         return _Node(
-            list(tree.values()), lambda children: dict(zip(keys, children, strict=True)), keys
+            [tree[key] for key in keys],
+            lambda children: dict(zip(keys, children, strict=True)),
+            keys,
         )
     if kind is list:
         return _Node(tree, list)
@@ -240,22 +242,24 @@ def _open_other_node(tree: Any) -> _Node | None:
         return _open_mapping(tree)
     if isinstance(tree, (list, tuple)):
         return _Node(tree, kind)
-    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        names = [field.name for field in dataclasses.fields(tree) if field.init]
-        return _Node(
-            [getattr(tree, name) for name in names],
-            lambda children: dataclasses.replace(tree, **dict(zip(names, children, strict=True))),
-        )
     return None
+
+
+def _keys_in_order(tree: dict[Any, Any]) -> list[Any]:
+    """The keys of a dictionary, sorted where they can be: batches do not tell how it was built."""
+    try:
+        return sorted(tree)
+    except TypeError:
+        return list(tree)
 
 
 def _open_mapping(tree: dict[Any, Any]) -> _Node:
     kind: Any = type(tree)
-    keys = list(tree)
+    keys = list(tree) if isinstance(tree, OrderedDict) else _keys_in_order(tree)
     # A defaultdict is made anew with its factory.
     first = (tree.default_factory,) if isinstance(tree, defaultdict) else ()
     return _Node(
-        list(tree.values()),
+        [tree[key] for key in keys],
         lambda children: kind(*first, zip(keys, children, strict=True)),
         keys,
     )

@@ -154,7 +154,8 @@ def _expand(starts: IndexArray, sizes: list[int]) -> IndexArray:
 def _cut(columns: Any, sizes: list[int]) -> list[Any]:
     """Cuts stacked columns into batches, each with memory of its own."""
     if len(sizes) == 1:
-        return [columns]
+        # A source may give its columns in any order; a batch has them in one.
+        return [columns if type(columns) is np.ndarray else tree.map_leaves(_same, columns)]
     batches = []
     begin = 0
     if type(columns) is np.ndarray:
@@ -166,6 +167,10 @@ def _cut(columns: Any, sizes: list[int]) -> list[Any]:
         batches.append(_copy_rows(columns, begin, begin + size))
         begin += size
     return batches
+
+
+def _same(column: Any) -> Any:
+    return column
 
 
 def _copy_rows(columns: Any, begin: int, end: int) -> Any:

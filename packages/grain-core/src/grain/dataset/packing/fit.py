@@ -327,4 +327,4 @@ def _element(layout: Layout, row: Row, fillers: list[Array]) -> dict[str, Any]:
         if segmented:
             ids_name, positions_name = layout.mark_names[feature]
             element[ids_name], element[positions_name] = row.marks(feature, layout)
-    return element
+    return dict(sorted(element.items()))
