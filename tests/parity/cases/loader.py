@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
 import numpy as np
@@ -339,3 +340,19 @@ def loader_twice() -> Any:
 def loader_options() -> Any:
     made = load(n=5, worker_buffer_size=3)
     return [repr(made.multiprocessing_options)]
+
+
+@value(
+    over={
+        "list": ([1, 2],),
+        "tuple": ((1, 2),),
+        "array": (np.arange(2),),
+        "str": ("ab",),
+        "bytes": (b"ab",),
+        "dict": ({0: 1, 1: 2},),
+        "range": (range(2),),
+    }
+)
+def loader_state_names_the_source(source: Any) -> Any:
+    loader = grain.load(source, num_epochs=1, read_options=INLINE)
+    return json.loads(iter(loader).get_state())["data_source"]

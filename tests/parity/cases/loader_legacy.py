@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -208,3 +209,34 @@ def legacy_names_are_the_new_ones() -> Any:
         (legacy.load, grain.load),
     ]
     return [old is new for old, new in pairs]
+
+
+@stream(
+    limit=10,
+    over={
+        "map": (legacy.MapOperation(add_one),),
+        "random_map": (legacy.RandomMapOperation(append_draw),),
+        "filter": (legacy.FilterOperation(is_even),),
+        "batch": (legacy.BatchOperation(2),),
+    },
+)
+def legacy_record_key_after(operation: Any) -> Any:
+    return load(operation, _ShowMetadata(), n=5)
+
+
+@value
+def legacy_state_after_an_error() -> Any:
+    def fail_at_two(x: int) -> int:
+        if x == 2:
+            raise ValueError(x)
+        return x
+
+    iterator = iter(load(legacy.MapOperation(fail_at_two), n=6, shuffle=False))
+    found: list[Any] = []
+    for _ in range(4):
+        try:
+            found.append(next(iterator))
+        except (ValueError, StopIteration) as error:
+            found.append(type(error).__name__)
+        found.append(json.loads(iterator.get_state())["last_seen_indices"])
+    return found

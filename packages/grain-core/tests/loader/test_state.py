@@ -6,6 +6,7 @@ import itertools
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -252,8 +253,10 @@ def test_a_state_of_other_operations_is_refused_where_it_cannot_be_told():
         resumed(loader(), fields)
 
 
-@pytest.mark.parametrize("source", [["a"] * 5, ("a",) * 5, "aaaaa", b"aaaaa"])
-def test_the_data_of_a_plain_sequence_is_not_written_into_the_state(source):
+@pytest.mark.parametrize(
+    "source", [["a"] * 5, ("a",) * 5, np.zeros(5)], ids=["list", "tuple", "array"]
+)
+def test_the_data_of_a_list_or_an_array_is_not_written_into_the_state(source):
     made = grain.load(source, num_epochs=1, read_options=INLINE)
     state = iter(made).get_state()
     assert repr(source).encode() not in state

@@ -28,7 +28,7 @@ from grain.sharding import ShardOptions, checked_shard_options
 
 T = TypeVar("T")
 
-_PLAIN_SOURCES = (list, tuple, dict, str, bytes, np.ndarray)
+_PLAIN_SOURCES = (list, tuple, np.ndarray)
 
 
 class DataLoader:
@@ -167,7 +167,7 @@ class DataLoader:
     @functools.cached_property
     def _source_text(self) -> str:
         source = self._data_source
-        # The text of a plain sequence would be the data itself.
+        # The text of a list or an array would be the data itself.
         return repr(type(source) if isinstance(source, _PLAIN_SOURCES) else source)
 
 

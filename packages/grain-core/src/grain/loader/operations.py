@@ -1,4 +1,7 @@
-"""Operations on iterators of records: the older way to write transformations for a `DataLoader`."""
+"""Operations on iterators of records: the older way to write transformations for a `DataLoader`.
+
+What comes out of one has no record key any more, for it need not be the record of that key.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ class MapOperation:
 
     def __call__(self, input_iterator: Iterator[Record[Any]]) -> Iterator[Record[Any]]:
         for record in input_iterator:
-            yield Record(record.metadata, self.map_function(record.data))
+            yield Record(record.metadata.remove_record_key(), self.map_function(record.data))
 
 
 @dataclasses.dataclass
@@ -48,7 +51,7 @@ class RandomMapOperation:
             if record.metadata.rng is None:
                 raise ValueError(f"The sampler gave no generator for {record.metadata}.")
             data = self.random_map_function(record.data, record.metadata.rng)
-            yield Record(record.metadata, data)
+            yield Record(record.metadata.remove_record_key(), data)
 
 
 @dataclasses.dataclass
@@ -60,7 +63,7 @@ class FilterOperation:
     def __call__(self, input_iterator: Iterator[Record[Any]]) -> Iterator[Record[Any]]:
         for record in input_iterator:
             if self.condition_function(record.data):
-                yield record
+                yield Record(record.metadata.remove_record_key(), record.data)
 
 
 @dataclasses.dataclass

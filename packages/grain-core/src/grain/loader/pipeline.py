@@ -311,7 +311,8 @@ class OperationDatasetIterator(DatasetIterator[Any]):
         self._assert_not_closed()
         try:
             record = as_record(next(self._output))
-        except StopIteration:
+        except Exception:
+            # At the end, and where the operation failed, what it has read is gone.
             self._state = self._parent.get_state()
             raise
         index = record.metadata.index
