@@ -313,3 +313,56 @@ def multithread_prefetch() -> Any:
     return ex.multithread_prefetch(
         Map.range(20).to_iter_dataset(THREADS), num_threads=1, buffer_size=4
     )
+
+
+def _generator_of_pieces() -> Any:
+    class Pieces(ex.FlatMapTransform):
+        max_fan_out = 3
+
+        def flat_map(self, element: int) -> Any:
+            return (element * 10 + piece for piece in range(element % 4))
+
+    return Pieces()
+
+
+@stream(limit=60, needs=("FlatMapTransform", "FlatMapMapDataset"))
+def flatmap_map_by_a_generator() -> Any:
+    return ex.FlatMapMapDataset(Map.range(9), _generator_of_pieces()).to_iter_dataset(INLINE)
+
+
+@value(needs=("FirstFitPackIterDataset", "BestFitPackIterDataset", "ConcatThenSplitIterDataset"))
+def pack_key_order() -> Any:
+    options = {"length_struct": {"weights": 12, "tokens": 12}}
+    fit = options | {"num_packing_bins": 3}
+    return [
+        list(next(iter(ds)))
+        for ds in (
+            ex.FirstFitPackIterDataset(_documents_iter(), **fit),
+            ex.BestFitPackIterDataset(_documents_iter(), **fit),
+            ex.FirstFitPackIterDataset(
+                _documents_iter(),
+                length_struct={"tokens": 12},
+                meta_features=("weights",),
+                num_packing_bins=3,
+            ),
+            ex.ConcatThenSplitIterDataset(_documents_iter(), **options),
+        )
+    ]
+
+
+@value(needs="LimitIterDataset")
+def limit_after_an_error() -> Any:
+    def fail_at_two(x: int) -> int:
+        if x == 2:
+            raise ValueError(x)
+        return x
+
+    iterator = iter(ex.LimitIterDataset(numbers(6).map(fail_at_two), 4))
+    found: list[Any] = []
+    for _ in range(6):
+        try:
+            found.append(next(iterator))
+        except (ValueError, StopIteration) as error:
+            found.append(type(error).__name__)
+        found.append(iterator.get_state())
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -86,6 +87,10 @@ class FlatMapMapDataset(IndexedMapDataset[T]):
 
     def _split(self, element: Any) -> Sequence[Any]:
         parts = self._transform.flat_map(element)
+        if not isinstance(parts, (list, tuple)):
+            # It may be a generator; one piece too many tells enough of it.
+            most = None if hasattr(parts, "__len__") else self._fan_out + 1
+            parts = list(itertools.islice(parts, most))
         if len(parts) > self._fan_out:
             raise ValueError(
                 "The user-provided FlatMapTransform has a split that exceeds specified max fan-out "

@@ -60,7 +60,12 @@ class LimitDatasetIterator(RunIterator[T]):
         left = self._count - self._read
         if left <= 0:
             return END
-        run = self._parent._next_run(min(limit, left))
+        try:
+            run = self._parent._next_run(min(limit, left))
+        except Exception:
+            # The element that failed is gone: the stream goes on behind it.
+            self._mark = constant(self._parent.get_state())
+            raise
         if not run.elements:
             self._mark = constant(self._parent.get_state())
             return END
