@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import grain
 
 from ..registry import value
-from .common import INLINE, AddOne, AppendDraw, IsEven, Map, numbers
+from .common import INLINE, AddOne, AppendDraw, IndexTimesHundred, IsEven, Iter, Map, numbers
 
 
 @value
@@ -162,3 +163,60 @@ def constants() -> Any:
         [getattr(grain.constants, name) for name in names],
         sorted(grain.constants.META_FEATURES),
     ]
+
+
+@value
+def text_of_seeded_datasets() -> Any:
+    return [str(Map.range(3).seed(7)), str(numbers(3).seed(7))]
+
+
+class _ByTurns(grain.transforms.DatasetSelectionMap):
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> tuple[int, int]:
+        return index % 2, index // 2
+
+    def __repr__(self) -> str:
+        return "ByTurns()"
+
+
+@value
+def text_of_several_datasets_as_one() -> Any:
+    parts = [Map.range(3), Map.range(4)]
+    return [str(Map.concatenate(parts)), str(Map.select_from_datasets(parts, _ByTurns()))]
+
+
+@value
+def repr_of_mixes() -> Any:
+    parts = [Map.range(3), Map.range(4)]
+    mixes = (Map.mix(parts), Map.mix(parts, [0.3, 0.7]))
+    return [repr(ds) for ds in (*mixes, Map.select_from_datasets(parts, _ByTurns()))]
+
+
+@value
+def text_of_iter_mixes() -> Any:
+    parts = [numbers(3), numbers(4)]
+    mixes = (Iter.mix(parts), Iter.mix(parts, [1, 1]), Iter.mix(parts, [1, 2]))
+    return [[str(ds), str(iter(ds))] for ds in mixes]
+
+
+@value
+def text_of_map_with_index_transform() -> Any:
+    # Without the number of the line where the method stands.
+    return re.sub(r":\d+", "", str(Map.range(3).map_with_index(IndexTimesHundred())))
+
+
+@value
+def text_of_iterators_over_a_range() -> Any:
+    ds = Map.range(3)
+    return [str(x) for x in (ds.to_iter_dataset(), iter(ds), iter(ds.map(AddOne())))]
+
+
+@value
+def text_of_interleave_iterator() -> Any:
+    parts = [Map.range(3), Map.range(4)]
+    interleaved = [
+        grain.experimental.InterleaveIterDataset(parts, cycle_length=length) for length in (1, 5)
+    ]
+    return [[str(ds), str(iter(ds))] for ds in interleaved]

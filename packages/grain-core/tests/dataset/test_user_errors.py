@@ -122,7 +122,7 @@ MAP_LEVEL: dict[str, tuple[Callable[[], grain.MapDataset], str, str]] = {
     ),
     "selection": (
         lambda: Map.select_from_datasets([Map.range(20)], FailingSelection()),
-        "SelectedMapDataset[1 parents]",
+        "MixedMapDataset[1 parents]",
         OVER_RANGE,
     ),
     "source": (

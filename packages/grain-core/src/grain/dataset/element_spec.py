@@ -231,6 +231,7 @@ def _transform(dataset: Any) -> Any:
 @_infer.register(BatchMapDataset)
 @_infer.register(BatchIterDataset)
 def _batch(dataset: Any) -> Any:
+    parent = _spec(dataset._parent)
     if dataset._batch_fn is not None:
         output_spec = getattr(dataset._batch_fn, "output_spec", None)
         if output_spec is None:
@@ -238,11 +239,9 @@ def _batch(dataset: Any) -> Any:
                 "Element spec inference is not supported with custom batching functions; give "
                 f"{transform_name(dataset._batch_fn)} a method `output_spec`."
             )
-        return output_spec(_spec(dataset._parent))
+        return output_spec(parent)
     size = dataset._batch_size if dataset._drop_remainder else None
-    return tree.map_leaves(
-        lambda leaf: ShapeDtypeStruct((size, *leaf.shape), leaf.dtype), _spec(dataset._parent)
-    )
+    return tree.map_leaves(lambda leaf: ShapeDtypeStruct((size, *leaf.shape), leaf.dtype), parent)
 
 
 @_infer.register

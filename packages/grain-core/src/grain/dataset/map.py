@@ -112,6 +112,9 @@ class MapWithIndexMapDataset(TransformMapDataset[T]):
         )
         super().__init__(parent, transform, function)
 
+    def __str__(self) -> str:
+        return f"{type(self).__name__}(transform={transform_name(self._function)})"
+
     def _apply(self, indices: IndexArray, elements: list[Any], out: list[Any]) -> Exception | None:
         return _apply_indexed(self._function, indices.tolist(), elements, out)
 

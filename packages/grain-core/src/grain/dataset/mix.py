@@ -132,6 +132,12 @@ class MixedMapDataset(ManyParentsMapDataset[T]):
     def __len__(self) -> int:
         return self._length
 
+    def __repr__(self) -> str:
+        return self._with_selection(
+            f"SelectionWithProportionsMap(proportions={tuple(self._mixture.weights)}, "
+            f"length={self._length})"
+        )
+
     def _select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
         return self._mixture.select(indices)
 
@@ -231,7 +237,9 @@ class MixedIterDataset(IterDataset[T]):
         self._names, datasets, weights = _by_position(datasets, weights)
         # A map dataset will do: it can be iterated as well.
         super().__init__(checked_parents(datasets, (IterDataset, MapDataset), "mix"))
-        self._proportions = _checked_weights(weights, len(self._parents))
+        # Equal weights are spelt out, so that both ways to say it have one text.
+        equal = [1] * len(self._parents)
+        self._proportions = _checked_weights(equal if weights is None else weights, len(equal))
 
     def __iter__(self) -> DatasetIterator[T]:
         return MixedDatasetIterator([parent.__iter__() for parent in self._parents], self)
@@ -254,7 +262,8 @@ class MixedDatasetIterator(RunIterator[T]):
         self._beginnings = [mark() for mark in self._marks]
 
     def __str__(self) -> str:
-        return f"MixedDatasetIterator([{len(self._parents)} parents])"
+        proportions = tuple(self._dataset._proportions)
+        return f"MixedDatasetIterator([{len(self._parents)} parents], proportions={proportions})"
 
     def _mark_parents(self) -> None:
         """Forgets what was read from the parents, and notes where they stand."""

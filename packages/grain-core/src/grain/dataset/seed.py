@@ -24,7 +24,7 @@ class WithSeedMapDataset(IndexOnlyMapDataset[T]):
         return len(self._parent)
 
     def __str__(self) -> str:
-        return f"WithSeedMapDataset(seed={self._own_seed})"
+        return "WithOptionsMapDataset"
 
     def _places(self, indices: IndexArray) -> IndexArray:
         return indices
@@ -42,7 +42,7 @@ class WithSeedIterDataset(IterDataset[T]):
         return iterator
 
     def __str__(self) -> str:
-        return f"WithSeedIterDataset(seed={self._own_seed})"
+        return "WithOptionsIterDataset"
 
     def _length(self) -> int | None:
         return _known_length(self._parent)

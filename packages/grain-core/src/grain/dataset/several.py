@@ -61,7 +61,12 @@ class ManyParentsMapDataset(IndexedMapDataset[T]):
         return all(parent._dense for parent in self._parents)
 
     def __str__(self) -> str:
-        return f"{type(self).__name__}[{len(self._parents)} parents]"
+        # One name for mixtures, selections and concatenations, known from logs.
+        return f"MixedMapDataset[{len(self._parents)} parents]"
+
+    def _with_selection(self, selection: str) -> str:
+        lengths = [len(parent) for parent in self._parents]
+        return f"MixedMapDataset(parent_lengths={lengths}, selection_map={selection})"
 
 
 class SelectedMapDataset(ManyParentsMapDataset[T]):
@@ -83,6 +88,9 @@ class SelectedMapDataset(ManyParentsMapDataset[T]):
 
     def __len__(self) -> int:
         return len(self._selection)
+
+    def __repr__(self) -> str:
+        return self._with_selection(repr(self._selection))
 
     def _read(self, indices: IndexArray) -> list[Any]:
         if not indices.size:

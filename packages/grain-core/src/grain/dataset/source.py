@@ -14,6 +14,7 @@ from grain.dataset.runs import Partial
 from grain.execution.allocation import allocate
 from grain.index.permutation import IndexArray
 from grain.observe.notes import note_element
+from grain.options import ReadOptions
 
 T = TypeVar("T")
 
@@ -157,6 +158,13 @@ class RangeMapDataset(IndexedMapDataset[int]):
 
     def __str__(self) -> str:
         return f"RangeMapDataset(start={self.start}, stop={self.stop}, step={self.step})"
+
+    def to_iter_dataset(
+        self, read_options: ReadOptions | None = None, *, allow_nones: bool = False
+    ) -> IterDataset[int]:
+        """Turns the numbers into a dataset that is read in order, and not ahead: they are quick."""
+        options = ReadOptions(prefetch_buffer_size=0) if read_options is None else read_options
+        return super().to_iter_dataset(options, allow_nones=allow_nones)
 
     def _read(self, indices: IndexArray) -> list[Any]:
         if not indices.size:

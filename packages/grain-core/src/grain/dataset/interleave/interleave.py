@@ -124,10 +124,9 @@ class InterleaveDatasetIterator(RunIterator[T]):
         self._stretch = 1
 
     def __str__(self) -> str:
-        return (
-            f"InterleaveDatasetIterator([{len(self._datasets)} datasets], "
-            f"cycle_length={self._dataset._cycle_length})"
-        )
+        count = len(self._datasets)
+        cycle_length = min(self._dataset._cycle_length, count)
+        return f"InterleaveDatasetIterator([{count} datasets], cycle_length={cycle_length})"
 
     def _open(self, turn: Turn) -> DatasetIterator[Any]:
         """The iterator of a dataset, made when it is needed first."""
