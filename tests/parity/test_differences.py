@@ -10,7 +10,7 @@ import pytest
 
 import grain
 
-from .cases.common import AppendDraw, IsEven
+from .cases.common import AppendDraw, IsEven, make_pieces
 from .cases.loader import load
 
 
@@ -90,3 +90,106 @@ def test_lengths_are_known_where_they_can_be() -> None:
         assert len(ds) == length == len(list(ds)), name
     with pytest.raises(TypeError):
         len(elements.filter(lambda x: x > 3))
+
+
+@pytest.mark.parametrize("elements", [[None, 1], [1, None]])
+def test_none_among_numbers_makes_an_array_of_objects_wherever_it_stands(elements: list) -> None:
+    # The reference refuses the first of these.
+    batch = grain.MapDataset.source(elements).batch(2)[0]
+    assert batch.dtype == object
+    assert batch.tolist() == elements
+
+
+@pytest.mark.parametrize("elements", [[1, {"a": 1}], [{"a": 1}, 1]])
+def test_numbers_and_dictionaries_are_no_batch(elements: list) -> None:
+    # The reference makes an array of objects of the first of these.
+    with pytest.raises(ValueError, match="same structure"):
+        grain.MapDataset.source(elements).batch(2)[0]
+
+
+def test_numpy_integers_become_those_of_python() -> None:
+    # In the reference this is 244: the arithmetic is that of the index.
+    element = grain.MapDataset.range(0, 1000, 100)[np.uint8(5)]
+    assert (element, type(element)) == (500, int)
+    assert {type(x) for x in grain.MapDataset.range(0, 5, np.int32(2))} == {int}
+
+
+def test_negative_indices_of_random_operations_work() -> None:
+    # The reference raises OverflowError and TypeError.
+    mapped = grain.MapDataset.range(5).random_map(_draw, seed=1)
+    assert mapped[-1] == mapped[-1]
+    shuffled = grain.experimental.WindowShuffleMapDataset(
+        grain.MapDataset.range(4), window_size=4, seed=1
+    )
+    assert sorted(shuffled[i] for i in range(-4, 0)) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "options", [grain.ReadOptions(num_threads=0, prefetch_buffer_size=0), grain.ReadOptions()]
+)
+def test_an_element_that_fails_fails_again_however_it_is_read(options: grain.ReadOptions) -> None:
+    # With threads the reference passes it over, and has an IndexError for an end.
+    iterator = iter(grain.MapDataset.range(5).map(_fail_at_two).to_iter_dataset(options))
+    assert [next(iterator), next(iterator)] == [0, 1]
+    for _ in range(2):
+        with pytest.raises(ValueError, match="two"):
+            next(iterator)
+        assert iterator.get_state() == {"next_index": 2}
+
+
+def _fail_at_two(x: int) -> int:
+    if x == 2:
+        raise ValueError("two")
+    return x
+
+
+def test_set_state_goes_to_the_state_wherever_the_iterator_stands() -> None:
+    # The reference's interleave skips elements; its loader with such an operation stays at its end.
+    parts = [grain.MapDataset.range(n) for n in (3, 2, 4)]
+    for ds in (
+        grain.experimental.InterleaveIterDataset(parts, cycle_length=2),
+        load(grain.python.MapOperation(_double), n=3),
+    ):
+        iterator = iter(ds)
+        beginning = iterator.get_state()
+        expected = list(iterator)
+        iterator.set_state(beginning)
+        assert list(iterator) == expected
+
+
+def test_a_rebatched_dataset_has_no_empty_batch_at_its_end() -> None:
+    batches = grain.MapDataset.range(8).batch(4).to_iter_dataset()
+    ds = grain.experimental.RebatchIterDataset(batches, batch_size=4)
+    iterator = iter(ds)
+    next(iterator), next(iterator)
+    iterator.set_state(iterator.get_state())
+    assert list(iterator) == []
+
+
+def test_a_strict_zip_raises_for_as_long_as_it_is_asked() -> None:
+    parts = [grain.MapDataset.range(n).to_iter_dataset() for n in (2, 4)]
+    iterator = iter(grain.experimental.ZipIterDataset(parts))
+    assert [next(iterator), next(iterator)] == [(0, 0), (1, 1)]
+    for _ in range(4):
+        with pytest.raises(ValueError, match="longer than"):
+            next(iterator)
+
+
+def test_a_random_map_behind_a_flat_map_has_a_generator() -> None:
+    # The reference hands None to the user's function.
+    assert len(list(load(make_pieces(), AppendDraw(), n=4))) == 6
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda ds: grain.experimental.WindowShuffleIterDataset(ds, window_size=0, seed=1),
+        lambda ds: grain.experimental.InterleaveIterDataset([ds], cycle_length=0),
+        lambda ds: ds.random_map(_draw, seed=-1),
+        lambda ds: ds.seed(-1),
+    ],
+    ids=["window_size", "cycle_length", "seed of a random map", "seed"],
+)
+def test_arguments_that_make_no_sense_are_refused_where_they_are_given(build: Any) -> None:
+    with pytest.raises(ValueError, match=r"must be (positive|non-negative), got"):
+        build(grain.MapDataset.range(3).to_iter_dataset())

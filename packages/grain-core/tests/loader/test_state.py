@@ -185,6 +185,14 @@ def test_an_index_of_another_shard_is_refused():
         resumed(made, state_of(made, 0) | workers(4))
 
 
+@pytest.mark.parametrize("taken", [0, 1, 2, 7])
+def test_the_bare_position_in_a_split_record_that_google_grain_saves_is_taken(taken):
+    made = loader(Thrice())
+    bare = state_of(made, taken)["pipeline"]
+    assert bare.keys() == {"parent", "next_index_in_buffer"}
+    assert resumed(made, bare) == list(made)[taken:]
+
+
 # --- what is refused -----------------------------------------------------------------------------
 
 

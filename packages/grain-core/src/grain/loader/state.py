@@ -37,6 +37,8 @@ def encode(
 def decode(state: Any, shard: ShardOptions, sampler: str, data_source: str) -> Any:
     """Returns the state for the dataset behind the loader; raises when it belongs to another loader."""
     fields = _parse(state)
+    if "next_index_in_buffer" in fields and "version" not in fields:
+        return fields  # google/grain's, of a loader that splits records: the bare position.
     for field in ("last_seen_indices", "worker_count", "sampler", "data_source"):
         if field not in fields:
             raise KeyError(
