@@ -16,7 +16,7 @@ Pair = collections.namedtuple("Pair", ["left", "right"])
 
 @dataclasses.dataclass
 class Point:
-    """A class that no library of trees knows: it is one thing, not two."""
+    """A class that no library of trees knows."""
 
     x: int
     y: float

@@ -1,4 +1,4 @@
-"""Trees of elements: dict, list, tuple, namedtuple and None are nodes, the rest are leaves.
+"""Trees of elements: dict, list, tuple, namedtuple, dataclass and None are nodes, the rest are leaves.
 
 When JAX is already imported, the types registered with it are nodes too; it is never imported here.
 As in JAX, a dictionary that is put together again has its keys in sorted order.
@@ -6,6 +6,7 @@ As in JAX, a dictionary that is put together again has its keys in sorted order.
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -242,6 +243,12 @@ def _open_other_node(tree: Any) -> _Node | None:
         return _open_mapping(tree)
     if isinstance(tree, (list, tuple)):
         return _Node(tree, kind)
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        names = [field.name for field in dataclasses.fields(tree) if field.init]
+        return _Node(
+            [getattr(tree, name) for name in names],
+            lambda children: dataclasses.replace(tree, **dict(zip(names, children, strict=True))),
+        )
     return None
 
 

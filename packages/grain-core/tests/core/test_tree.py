@@ -29,6 +29,12 @@ class Example:
     label: Any = 0
 
 
+@dataclasses.dataclass
+class WithDerived:
+    value: Any
+    derived: Any = dataclasses.field(init=False, default=7)
+
+
 class Tokens(list):
     """A list of a user's own kind."""
 
@@ -43,6 +49,7 @@ NODES = [
     ((1, 2), (2, 3)),
     (Point(1, 2), Point(2, 3)),
     (namedtuple("Pair", "first second")(1, 2), None),
+    (Example(1, 2), Example(2, 3)),
     (OrderedDict(b=1, a=2), OrderedDict(b=2, a=3)),
     (defaultdict(list, b=1, a=2), defaultdict(list, b=2, a=3)),
     (Tokens([1, 2]), Tokens([2, 3])),
@@ -68,8 +75,8 @@ def test_everything_else_is_a_leaf(leaf):
 
 
 def test_leaves_come_from_left_to_right_without_none():
-    element = {"a": 1, "b": [2, None, (3, Point(4, {"z": 5}))], "c": 6}
-    assert list(tree.leaves(element)) == [1, 2, 3, 4, 5, 6]
+    element = {"a": 1, "b": [2, None, (3, Point(4, {"z": 5}))], "c": Example(6, 7)}
+    assert list(tree.leaves(element)) == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_a_dictionary_has_its_keys_in_sorted_order_whatever_order_it_was_built_in():
@@ -84,12 +91,14 @@ def test_keys_that_cannot_be_sorted_stay_as_they_are():
     assert list(tree.stack([{"b": 1, 2: 2, "a": 3}])) == ["b", 2, "a"]
 
 
-def test_a_dataclass_is_a_leaf():
-    examples = [Example(1), Example(2)]
-    assert list(tree.leaves(examples)) == examples
-    stacked = tree.stack(examples)
-    assert stacked.dtype == object
-    assert stacked.tolist() == examples
+def test_a_class_that_happens_to_be_a_dataclass_is_a_leaf():
+    assert list(tree.leaves([Example])) == [Example]
+
+
+def test_a_field_of_a_dataclass_that_init_does_not_take_is_left_alone():
+    stacked = tree.stack([WithDerived(1), WithDerived(2)])
+    assert stacked.value.tolist() == [1, 2]
+    assert stacked.derived == 7
 
 
 def test_a_defaultdict_keeps_its_factory():
