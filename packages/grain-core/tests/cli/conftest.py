@@ -55,6 +55,11 @@ class HexedSource(LinesSource):
         return bytes.fromhex(self.lines[index])
 
 
+class MiscountingSource(LinesSource):
+    def __getitems__(self, indices):
+        return [self[index] for index in indices][1:]
+
+
 class Squares(grain.IterDataset):
     def __init__(self, path):
         super().__init__()
@@ -77,6 +82,14 @@ def write(path, elements, *, until=None):
                 open(path + ".more", "w").close()
                 raise OSError(28, "No space left on device")
     return count
+
+
+def write_some(path, elements):
+    return write(path, (element for _, element in zip(range(3), elements)))
+
+
+def write_and_miscount(path, elements):
+    return write(path, elements) + 1
 
 
 def write_hexed(path, elements):
@@ -147,6 +160,20 @@ def lines(code: Path, monkeypatch: pytest.MonkeyPatch):
             target="lines_of_literals:LinesSource",
             kind=Kind.MAP_SOURCE,
             suffixes=(".readonly",),
+        ),
+        *(
+            PluginSpec(
+                name=f"{name}-lines",
+                target=f"lines_of_literals:{target}",
+                kind=Kind.MAP_SOURCE,
+                suffixes=(f".{name}",),
+                writer=f"lines_of_literals:{writer}",
+            )
+            for name, target, writer in (
+                ("fewer", "MiscountingSource", "write"),
+                ("some", "LinesSource", "write_some"),
+                ("miscounted", "LinesSource", "write_and_miscount"),
+            )
         ),
         PluginSpec(
             name="squares",

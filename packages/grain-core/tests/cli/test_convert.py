@@ -115,6 +115,23 @@ def test_an_element_that_cannot_be_read_leaves_nothing(rows, capsys) -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        ("rows.fewer", "out.lines", "MiscountingSource.__getitems__ gave 7 records for 8 indices"),
+        ("rows.lines", "out.some", "its writer stopped after 3 elements, without an error"),
+        ("rows.lines", "out.miscounted", "its writer got 50 elements and says that it wrote 51"),
+    ],
+)
+def test_a_source_or_writer_that_loses_elements_is_found_out_and_leaves_nothing(
+    rows, capsys, source, target, message
+) -> None:
+    os.rename(rows, source)
+    assert main(["convert", source, target]) == 1
+    assert message in capsys.readouterr().err
+    assert os.listdir() == [source]
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["gone.lines", "out.lines"], "gone.lines cannot be opened: No such file or directory"),

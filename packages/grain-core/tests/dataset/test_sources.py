@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -86,10 +87,46 @@ class WrongCount(Records):
         return [None] * (len(indices) + self.difference)
 
 
-@pytest.mark.parametrize("difference", [-1, 1, -20])
-def test_a_batched_read_that_gives_another_number_of_records_is_not_trusted(difference):
-    ds = Map.source(WrongCount(difference))
-    assert [int(element["x"]) for element in ds] == list(range(20))
+class GivesNone(Records):
+    difference = -20
+
+    def __getitems__(self, indices: list[int]) -> Any:
+        return None
+
+
+@pytest.mark.parametrize(
+    "source", [WrongCount(-1), WrongCount(1), WrongCount(-20), GivesNone()], ids=repr
+)
+def test_a_batched_read_that_gives_another_number_of_records_is_an_error_with_both_counts(source):
+    ds = Map.source(source)
+    indices = [*range(19), 25]
+    for read in (
+        lambda: ds.__getitems__(indices),
+        lambda: ds.slice(slice(0, 20)).batch(20)[0],
+        lambda: next(iter(ds.batch(20).to_iter_dataset())),
+    ):
+        with pytest.raises(ValueError, match="indices") as caught:
+            read()
+        name = f"{type(source).__name__}.__getitems__"
+        said = f"{name} gave {20 + source.difference} records for 20 indices (0, 1, 2, 3, 4, ...)"
+        assert said in str(caught.value)
+        assert f"SourceMapDataset(source={type(source).__name__})" in caught.value.__notes__[0]
+
+
+class FailsHalfWay(Records):
+    def __getitem__(self, index: int) -> Any:
+        if index == 7:
+            raise OSError("no such record")
+        return super().__getitem__(index)
+
+    def __getitems__(self, indices: list[int]) -> Any:
+        return (self[index] for index in indices)
+
+
+def test_a_batched_read_that_fails_at_one_record_tells_its_index():
+    with pytest.raises(OSError, match="no such record") as caught:
+        Map.source(FailsHalfWay()).__getitems__([3, 27, 4])
+    assert "at index 27" in caught.value.__notes__[0]
 
 
 class FailingBatchedRead(Records):
@@ -162,13 +199,11 @@ def failing(indices: Any) -> Any:
     [
         lambda indices: None,
         failing,
-        lambda indices: {"x": np.zeros(len(indices) - 1), "y": np.zeros((len(indices), 2))},
-        lambda indices: {"x": np.zeros(len(indices) + 1), "y": np.zeros((len(indices), 2))},
         lambda indices: {"x": list(indices), "y": 3},
         lambda indices: np.float32(1),
         read_only,
     ],
-    ids=["none", "failing", "short", "long", "no arrays", "no dimension", "read-only"],
+    ids=["none", "failing", "no arrays", "no dimension", "read-only"],
 )
 def test_columns_that_do_not_fit_are_not_used(columns):
     expected = list(Map.source(Records()).batch(3))
@@ -179,6 +214,19 @@ def test_columns_that_do_not_fit_are_not_used(columns):
         assert same(batches, expected)
         for leaf in tree.leaves(batches):
             assert leaf.flags.writeable
+
+
+@pytest.mark.parametrize("difference", [-1, 1])
+def test_columns_of_another_number_of_records_are_an_error_with_both_counts(difference):
+    def columns(indices: Any) -> Any:
+        return {"x": np.zeros(len(indices)), "y": np.zeros((len(indices) + difference, 2))}
+
+    ds = Map.source(OddColumns(columns)).batch(3)
+    for read in (lambda: ds[1], lambda: list(ds), lambda: list(ds.to_iter_dataset())):
+        with pytest.raises(ValueError, match=r"OddColumns.__getcolumns__ gave") as caught:
+            read()
+        given, asked = map(int, re.findall(r"\d+", str(caught.value))[:2])
+        assert given == asked + difference
 
 
 # --- arrays --------------------------------------------------------------------------------------

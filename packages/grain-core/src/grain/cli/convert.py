@@ -75,9 +75,9 @@ def run(arguments: argparse.Namespace) -> int:
             total = rest if total is None else min(rest, total)
         with _unfinished(path) as unfinished, Progress("converting", total) as progress:
             try:
-                written = write(
-                    unfinished, _counted(elements, progress), **dict(arguments.write_options)
-                )
+                taken = _Counted(elements, progress)
+                written = write(unfinished, iter(taken), **dict(arguments.write_options))
+                taken.expect_all_in(written)
                 _reach_the_disk(unfinished)
             except _WRITER_MISTAKES as error:
                 raise CommandError(
@@ -152,10 +152,34 @@ def _reach_the_disk(path: str) -> None:
         os.fsync(file.fileno())
 
 
-def _counted(elements: Iterable[Any], progress: Progress) -> Iterator[Any]:
-    for element in elements:
-        yield element
-        progress.advance()
+class _Counted:
+    """Elements on their way to a writer, which may not stop early, or say other than it did."""
+
+    def __init__(self, elements: Iterable[Any], progress: Progress) -> None:
+        self._elements = elements
+        self._progress = progress
+        self._count = 0
+        self._ended = False
+
+    def __iter__(self) -> Iterator[Any]:
+        for element in self._elements:
+            self._count += 1
+            yield element
+            self._progress.advance()
+        self._ended = True
+
+    def expect_all_in(self, written: object) -> None:
+        """Raises where a writer that raised nothing cannot have written all elements."""
+        if not self._ended:
+            raise ValueError(
+                f"its writer stopped after {self._count} elements, without an error. Nothing was kept;"
+                " tell the writer's author."
+            )
+        if written != self._count:
+            raise ValueError(
+                f"its writer got {self._count} elements and says that it wrote {written!r}. Nothing"
+                " was kept; tell the writer's author."
+            )
 
 
 COMMAND = Command(

@@ -119,7 +119,12 @@ class Opened:
             block = range(position, min(stop, position + size))
             try:
                 if read_many is not None:
-                    records = read_many(list(block))
+                    records = list(read_many(list(block)))
+                    if len(records) != len(block):
+                        raise ValueError(
+                            f"{type(self.source).__name__}.__getitems__ gave {len(records)} records"
+                            f" for {len(block)} indices; it must give one for each."
+                        )
                 else:
                     records = [self.source[index] for index in block]
             except MISTAKES as error:

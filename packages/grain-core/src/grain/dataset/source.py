@@ -82,12 +82,18 @@ class SourceMapDataset(IndexedMapDataset[T]):
         batched = getattr(source, "__getitems__", None)
         if batched is not None:
             try:
-                records = list(batched(wrapped))
+                given = batched(wrapped)
+                records = [] if given is None else list(given)
             except Exception:
                 # Read one by one below, to find the record that failed and keep those before it.
-                records = []
-            if len(records) == len(wrapped):
-                return records
+                pass
+            else:
+                if len(records) == len(wrapped):
+                    return records
+                # One by one it may well be right, and nobody would ever hear of the fault.
+                wrong = _miscounted(source, "__getitems__", len(records), wrapped)
+                note_element(wrong, self, int(indices[0]))
+                return Partial([], wrong)
         elements: list[Any] = []
         try:
             elements.extend(map(source.__getitem__, wrapped))
@@ -113,13 +119,21 @@ class SourceMapDataset(IndexedMapDataset[T]):
         read = getattr(source, "__getcolumns__", None)
         if read is None or not indices.size:
             return None
+        wrapped = self._wrapped(indices)
         try:
-            columns = read(self._wrapped(indices))
+            columns = read(wrapped)
         except Exception:
             return (
                 None  # Reading one by one finds the record that failed, and keeps those before it.
             )
-        return None if columns is None else _checked_columns(columns, indices.size)
+        if columns is None or not _are_columns(columns):
+            return None
+        for column in tree.leaves(columns):
+            if len(column) != indices.size:
+                wrong = _miscounted(source, "__getcolumns__", len(column), wrapped.tolist())
+                note_element(wrong, self, int(indices[0]))
+                raise wrong
+        return _writeable(columns)
 
     @property
     def _columnar(self) -> bool:
@@ -130,11 +144,20 @@ class SourceMapDataset(IndexedMapDataset[T]):
         return type(self._source) is np.ndarray
 
 
-def _checked_columns(columns: Any, count: int) -> Any:
-    """Columns that the user may write to, or None where they are not `count` records each."""
-    for column in tree.leaves(columns):
-        if not isinstance(column, np.ndarray) or not column.shape or len(column) != count:
-            return None
+def _miscounted(source: Any, method: str, given: int, asked: list[int]) -> ValueError:
+    shown = ", ".join(map(str, asked[:5])) + (", ..." if len(asked) > 5 else "")
+    return ValueError(
+        f"{type(source).__name__}.{method} gave {given} records for {len(asked)} indices ({shown});"
+        " it must give one for each, in their order, as often as its index is there."
+    )
+
+
+def _are_columns(columns: Any) -> bool:
+    return all(isinstance(leaf, np.ndarray) and leaf.shape for leaf in tree.leaves(columns))
+
+
+def _writeable(columns: Any) -> Any:
+    """Columns that the user may write to."""
     if all(column.flags.writeable for column in tree.leaves(columns)):
         return columns
     return tree.map_leaves(np.copy, columns)  # A view of memory that is not the user's.
