@@ -317,6 +317,39 @@ HOSTILE: tuple[Hostile, ...] = (
     plugin("astray", "every_spec_has_a_case"),
     plugin("shy", "cases_show_every_capability"),
     plugin("boastful", "cases_show_every_capability"),
+    plugin(
+        "writing:lost_writer",
+        "targets_are_of_their_kind",
+        also=(
+            "writers_keep_what_sources_give writers_count_what_they_wrote"
+            " writers_write_nothing_as_an_empty_file writers_replace_the_whole_file"
+            " failing_writes_leave_what_was_there decoders_undo_what_writers_did"
+        ),
+    ),
+    plugin(
+        "writing:loses_the_last",
+        "writers_keep_what_sources_give",
+        also="decoders_undo_what_writers_did",
+    ),
+    plugin(
+        "writing:needs_a_list",
+        "writers_keep_what_sources_give",
+        also=(
+            "writers_count_what_they_wrote writers_write_nothing_as_an_empty_file"
+            " writers_replace_the_whole_file"
+        ),
+    ),
+    plugin("writing:counts_nothing", "writers_count_what_they_wrote"),
+    plugin("writing:needs_a_first_element", "writers_write_nothing_as_an_empty_file"),
+    plugin("writing:writes_no_empty_file", "writers_write_nothing_as_an_empty_file"),
+    plugin("writing:appends", "writers_replace_the_whole_file"),
+    plugin("writing:refuses_a_file_that_is_there", "writers_replace_the_whole_file"),
+    plugin("writing:in_place", "failing_writes_leave_what_was_there"),
+    plugin("writing:swallows_errors", "failing_writes_leave_what_was_there"),
+    plugin("writing:leaves_its_unfinished_file", "failing_writes_leave_what_was_there"),
+    plugin("writing:removes_what_was_there", "failing_writes_leave_what_was_there"),
+    plugin("writing:decodes_by_guessing", "decoders_undo_what_writers_did"),
+    plugin("writing:decodes_to_text", "decoders_undo_what_writers_did"),
     source(sources.CachesInTheOrderRead, "loader_reads_every_record"),
     source(sources.GivesNothing, "shards_are_disjoint_and_complete", elements=None),
     source(

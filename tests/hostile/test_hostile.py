@@ -23,6 +23,7 @@ from grain.testing import (
 
 from . import good, sources, streams, transforms
 from .candidates import candidate
+from .plugins import writing
 from .table import HOSTILE, Hostile
 
 
@@ -50,11 +51,16 @@ def good_cases() -> list[Case]:
             for kind in kinds
         ),
         Case(name="plugin", kind=CaseKind.PLUGIN, make=good_candidate),
+        Case(name="plugin with a writer", kind=CaseKind.PLUGIN, make=good_writing_candidate),
     ]
 
 
 def good_candidate():
     return candidate("good")
+
+
+def good_writing_candidate():
+    return candidate("writing:good")
 
 
 @pytest.mark.parametrize("case", good_cases(), ids=lambda case: case.name)
@@ -111,6 +117,12 @@ def test_every_hostile_class_is_in_the_table():
         for name, value in vars(module).items():
             ours = isinstance(value, type) and value.__module__ == module.__name__
             assert not ours or name.startswith("_") or name in used, name
+
+
+def test_every_hostile_writer_is_in_the_table():
+    used = {hostile.case.name for hostile in HOSTILE}
+    for name, value in vars(writing).items():
+        assert not isinstance(value, writing.Writing) or name == "good" or f"writing:{name}" in used
 
 
 def test_a_hostile_plugin_that_expects_its_failure_is_in_order():

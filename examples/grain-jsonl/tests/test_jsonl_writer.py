@@ -39,3 +39,13 @@ def test_elements_come_back_as_json_has_them(tmp_path) -> None:
 def test_what_json_has_no_words_for_is_named(tmp_path, value, kind) -> None:
     with pytest.raises(ValueError, match=rf"Element 1 cannot be written as JSON: .*type {kind}"):
         write_elements(tmp_path / "a.jsonl", [{"a": 1}, {"a": value}])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_text_that_has_no_bytes_is_named_and_what_was_there_is_kept(tmp_path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("mine")
+    with pytest.raises(ValueError, match="Element 1 cannot be written as JSON: 'utf-8' codec"):
+        write_elements(path, ["fine", "half of a pair: \ud800"])
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_text() == "mine"

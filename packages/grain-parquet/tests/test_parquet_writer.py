@@ -122,6 +122,16 @@ def test_elements_that_are_no_dicts_are_one_column(tmp_path) -> None:
 def test_no_elements_are_a_file_without_rows(tmp_path) -> None:
     assert write_elements(tmp_path / "a.parquet", []) == 0
     assert pq.read_metadata(tmp_path / "a.parquet").num_rows == 0
+    with ParquetDataSource(tmp_path / "a.parquet") as source:
+        assert (len(source), source.columns, list(source)) == (0, [], [])
+
+
+def test_a_file_written_from_no_elements_fits_to_any_other(tmp_path) -> None:
+    write_elements(tmp_path / "a.parquet", [])
+    write_elements(tmp_path / "b.parquet", [{"x": 1}, {"x": 2}])
+    for columns in (None, ["x"]):
+        source = ParquetDataSource(str(tmp_path / "*.parquet"), columns)
+        assert [row["x"] for row in source] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +148,17 @@ def test_no_elements_are_a_file_without_rows(tmp_path) -> None:
 def test_what_has_no_type_in_parquet_is_named(tmp_path, rows, message) -> None:
     with pytest.raises(ValueError, match=message):
         write_elements(tmp_path / "a.parquet", rows, row_group_size=1)
-    assert set(os.listdir(tmp_path)) <= {"a.parquet"}
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_fails_leaves_the_file_that_was_there(tmp_path) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(b"mine")
+    for last in ({"a": object()}, {"a": "text"}):
+        with pytest.raises(ValueError, match=r"do not have the types|cannot be written"):
+            write_elements(path, [{"a": 1}, {"a": 2.5}, last], row_group_size=1)
+        assert os.listdir(tmp_path) == ["a.parquet"]
+        assert path.read_bytes() == b"mine"
 
 
 def test_values_of_several_types_in_one_group_are_named(tmp_path) -> None:

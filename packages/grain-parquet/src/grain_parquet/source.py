@@ -291,10 +291,17 @@ def _cut_in_pieces(footers: Sequence[Footer], cache_bytes: int) -> list[_Piece]:
 
 def _common_columns(footers: Sequence[Footer], columns: Sequence[str] | None) -> list[str]:
     """The columns to read, which all files must have, with the same types."""
+    # Nobody could tell the columns of a file when there was no row to write.
+    footers = [f for f in footers if f.schema.names or any(f.rows_of_groups)]
+    if not footers:
+        return list(columns or ())
     first = footers[0]
     names = list(first.schema.names if columns is None else columns)
     if not names:
-        raise ParquetFileError(f"{first.path} has no columns.")
+        raise ParquetFileError(
+            f"{first.path} has {sum(first.rows_of_groups)} rows and no columns: there is nothing to"
+            " read. Write it again with its columns, or leave it out."
+        )
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"The column {name!r} is there twice: a row can hold it once.")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
@@ -32,20 +33,28 @@ def write_elements(
     row_group_size: int = DEFAULT_ROW_GROUP_SIZE,
     compression: str = "zstd",
 ) -> int:
-    """Writes elements to a file, replacing it, and returns how many there were.
+    """Writes elements to a file, and returns how many there were.
 
     Args:
-        path: The file to write.
+        path: The file to make or replace. It appears whole or not at all.
         elements: The elements; dicts become rows.
         row_group_size: Rows in a group, or fewer where they are large. The unit of reading.
         compression: "zstd", "snappy", "gzip", "brotli", "lz4" or "none".
     """
     if row_group_size < 1:
         raise ValueError(f"row_group_size must be at least 1, got {row_group_size}.")
-    with _GrowingFile(os.fspath(path), compression) as file:
-        for rows in _groups(elements, row_group_size):
-            file.add(rows)
-        return file.rows
+    path = os.fspath(path)
+    unfinished = f"{path}.{uuid.uuid4().hex}.part"
+    try:
+        with _GrowingFile(unfinished, compression) as file:
+            for rows in _groups(elements, row_group_size):
+                file.add(rows)
+        os.replace(unfinished, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(unfinished)
+        raise
+    return file.rows
 
 
 def _groups(elements: Iterable[Any], most: int) -> Iterator[list[dict[str, Any]]]:

@@ -78,7 +78,9 @@ class PluginSpec:
         install: The command that installs it with all it needs; shown when its import fails.
         writer: Where the function lives that writes files of a source's format, as
             `"package.module:function"`. It is called as `write(path, elements, **options)`, with a
-            local path that may exist and an iterable, and gives the number of elements written.
+            local path and an iterable that can be gone through once, and gives the number of
+            elements written. A file at that path is replaced. When anything fails, what was there
+            before is there still, and nothing else.
         decoder: Where the function lives that makes elements of the records of such a file, if
             records are bytes: `decode(record)` undoes what the writer did to an element, and gives
             back as it is whatever the writer did not encode.

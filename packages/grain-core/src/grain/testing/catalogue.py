@@ -21,6 +21,7 @@ from grain.testing.checks import (
     resources,
     streams,
     texts,
+    writing,
 )
 from grain.testing.subject import Subject
 
@@ -136,6 +137,12 @@ CHECKS: tuple[Check, ...] = (
     Check("metadata", plugin.requires_a_bounded_core, PLUGIN),
     Check("metadata", plugin.every_spec_has_a_case, PLUGIN),
     Check("metadata", plugin.cases_show_every_capability, PLUGIN),
+    Check("writer", writing.writers_keep_what_sources_give, PLUGIN),
+    Check("writer", writing.writers_count_what_they_wrote, PLUGIN),
+    Check("writer", writing.writers_write_nothing_as_an_empty_file, PLUGIN),
+    Check("writer", writing.writers_replace_the_whole_file, PLUGIN),
+    Check("writer", writing.failing_writes_leave_what_was_there, PLUGIN),
+    Check("writer", writing.decoders_undo_what_writers_did, PLUGIN),
     Check("import-light", plugin.listing_imports_nothing_heavy, PLUGIN),
 )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from grain import transforms
 from grain.dataset.base import IterDataset
 from grain.plugins.discovery import read_cases
-from grain.plugins.installed import CORE, load_object
+from grain.plugins.installed import CORE, ISOLATED, load_object
 from grain.plugins.kinds import Kind
 from grain.plugins.record import Status
 from grain.plugins.spec import Capability
@@ -47,16 +48,14 @@ def listing_imports_nothing_heavy(subject: Subject) -> None:
 
 
 def targets_are_of_their_kind(subject: Subject) -> None:
-    """Each spec's target can be imported and is what the spec says.
+    """Each spec's target, writer and decoder can be imported and are what the spec says.
 
-    Correct the `target` ("package.module:Name") or the `kind` of the spec.
+    Correct the `target` ("package.module:Name"), `writer`, `decoder` or the `kind` of the spec.
     """
     for spec in subject.plugin.specs:
-        try:
-            target = load_object(spec.target)
-        except Exception as error:
-            raise AssertionError(f"importing {spec.target} raised {error!r}.") from error
-        assert callable(target), f"{spec.target} is not callable."
+        target = _imported(spec.target)
+        for function in filter(None, (spec.writer, spec.decoder)):
+            _imported(function)
         if spec.kind is Kind.MAP_SOURCE and isinstance(target, type):
             missing = [n for n in ("__len__", "__getitem__") if not hasattr(target, n)]
             assert not missing, f"{spec.target} is no map source: it has no {', '.join(missing)}."
@@ -128,6 +127,15 @@ def cases_show_every_capability(subject: Subject) -> None:
         assert not hidden, f"no case of {spec.name!r} declares {hidden}."
         added = ", ".join(sorted(shown - spec.capabilities))
         assert not added, f"a case of {spec.name!r} declares {added}, and the spec does not."
+
+
+def _imported(reference: str) -> Any:
+    try:
+        found = load_object(reference)
+    except ISOLATED as error:
+        raise AssertionError(f"importing {reference} raised {error!r}.") from error
+    assert callable(found), f"{reference} is not callable."
+    return found
 
 
 def _distribution_of(requirement: str) -> str:
