@@ -229,3 +229,12 @@ def test_the_module_runs_as_the_command() -> None:
         [sys.executable, "-m", "grain", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout == f"grain-core {__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["list", "check"])
+def test_what_a_plugin_prints_is_not_in_the_json(grain, command) -> None:
+    install(grain.site, "grain-loud", "print('Hello!')" + GOOD)
+    finished = grain("plugins", command, "--json")
+    assert finished.returncode == 0
+    assert [plugin["name"] for plugin in json.loads(finished.stdout)["plugins"]] == ["loud"]
+    assert "Hello!" in finished.stderr

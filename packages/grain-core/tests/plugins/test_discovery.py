@@ -46,6 +46,17 @@ def test_a_good_plugin_is_available_until_its_target_is_asked_for_and_then_loade
         ("raise RuntimeError('at import\\nand more')", "RuntimeError: at import"),
         ("import sys; sys.exit('a script, not a module')", "SystemExit: a script"),
         ("this is no Python", "SyntaxError"),
+        ("raise GeneratorExit", "GeneratorExit, which is no error"),
+        ("class Skip(BaseException): pass\nraise Skip('not here')", "Skip, which is no error"),
+        (
+            "class Skip(BaseException): pass\n@hookimpl\ndef grain_sources():\n    raise Skip('x')",
+            "Skip, which is no error: x",
+        ),
+        (
+            "class Mute(Exception):\n    def __str__(self): raise ValueError\nraise Mute",
+            "Mute: its message cannot be had",
+        ),
+        ("raise ValueError('\\x1b[31mred\\x00')", r"ValueError: \x1b[31mred\x00"),
         ("@hookimpl\ndef grain_sources():\n    raise KeyError('hook')", "KeyError: 'hook'"),
         (
             "@hookimpl\ndef grain_sources():\n    yield from ()\n    raise KeyError('late')",
@@ -226,6 +237,44 @@ def test_unreadable_entry_points_are_reported_under_their_distribution(site) -> 
         "grain-garbled"
     ]
     assert manager.resolve("Good")
+
+
+def test_metadata_in_another_encoding_is_read_as_far_as_it_matters(site) -> None:
+    site.add_source("grain-latin", public_names=("Latin",))
+    info = site.path / "grain_latin-1.0.dist-info"
+    head = "Metadata-Version: 2.1\nName: grain-latin\nVersion: 1.0\nSummary: Küche\n"
+    (info / "METADATA").write_bytes(f"{head}Requires-Dist: grain-core>=99\n\n".encode("latin-1"))
+    plugin = plugin_of(site.manager(core="1.0.0"), "latin")
+    assert plugin.distribution == "grain-latin"
+    assert plugin.status is Status.INCOMPATIBLE
+    (info / "entry_points.txt").write_bytes("[grain.plugins]\nKüche = küche\n".encode("latin-1"))
+    (info / "METADATA").write_bytes(f"{head}\n".encode("latin-1"))
+    (plugin,) = site.manager().plugins()
+    assert (plugin.distribution, plugin.status) == ("grain-latin", Status.FAILED)
+
+
+def test_what_a_plugin_of_a_name_lacks_is_told_of_that_plugin_alone(site) -> None:
+    for number in range(6):
+        site.add(f"grain-bad{number}", hooks=f"raise RuntimeError('fault {number}')")
+    site.add("grain-idle", hooks="@hookimpl\ndef grain_sources():\n    return []")
+    manager = site.manager()
+    with pytest.raises(PluginUnusableError, match="fault 3") as raised:
+        manager.conformance_cases("bad3")
+    assert "fault 2" not in str(raised.value)
+    with pytest.raises(PluginUnusableError, match=r"grain-idle 1\.0 and provides nothing"):
+        manager.conformance_cases("idle")
+    with pytest.raises(PluginUnusableError, match=r"And 2 more: see `grain plugins check`"):
+        manager.conformance_cases("unheard-of")
+
+
+@pytest.mark.parametrize("raised", ["raise SystemExit(3)", "raise GeneratorExit"])
+def test_a_target_or_cases_that_raise_no_error_are_an_error_of_that_plugin(site, raised) -> None:
+    site.add_source("grain-odd", public_names=("Odd",))
+    (site.path / "grain_odd" / "source.py").write_text(raised)
+    manager = site.manager()
+    with pytest.raises(PluginUnusableError, match=r"grain_odd\.source"):
+        manager.resolve("Odd")
+    assert plugin_of(manager, "odd").status is Status.FAILED
 
 
 def test_another_groups_broken_distribution_is_none_of_our_business(site) -> None:

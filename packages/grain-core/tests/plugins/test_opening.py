@@ -33,6 +33,11 @@ def manager(site):
         ("/data/X.LOC", "local", "/data/X.LOC"),
         ("C:\\data\\x.loc", "local", "C:\\data\\x.loc"),
         ("file:///data/x.loc", "local", "/data/x.loc"),
+        ("file://localhost/data/x.loc", "local", "/data/x.loc"),
+        ("file:///my%20data/%C3%A4.loc", "local", "/my data/ä.loc"),
+        ("file:///my data/100%.loc", "local", "/my data/100%.loc"),
+        ("local+file:///my%20data/x", "local", "/my data/x"),
+        ("/my%20data/x.loc", "local", "/my%20data/x.loc"),
         ("x.loc-00000-of-00010", "local", "x.loc-00000-of-00010"),
         ("x.loc-*-of-00010", "local", "x.loc-*-of-00010"),
         ("x.loc*", "local", "x.loc*"),
@@ -47,6 +52,13 @@ def test_the_plugin_and_the_path_it_gets_follow_from_the_uri(manager, uri, plugi
     assert type(source).__module__ == f"grain_{plugin}.source"
     assert source.path == path
     assert source.options == {"columns": ["a"]}
+
+
+def test_a_path_behind_file_is_taken_as_it_is_written_if_it_is_there(manager, tmp_path) -> None:
+    path = tmp_path / "my%20file.loc"
+    assert manager.open(f"file://{path}").path == str(tmp_path / "my file.loc")
+    path.touch()
+    assert manager.open(f"file://{path}").path == str(path)
 
 
 def test_the_longest_suffix_wins() -> None:
@@ -125,4 +137,4 @@ def test_any_text_is_read_as_some_uri_and_nothing_is_lost(text: str) -> None:
     assert uri.rest == text if not uri.scheme else text.endswith(f"://{uri.rest}")
     assert uri.suffix([]) == ""
     for _, path in uri.readings():
-        assert path.endswith(uri.rest)
+        assert path.endswith(uri.rest) or uri.scheme.endswith("+file")

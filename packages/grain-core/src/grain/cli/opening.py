@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from grain.cli.command import CommandError
+from grain.cli.output import kept_clean
 from grain.plugins import PluginError, UnknownNameError, default_manager
 from grain.plugins.installed import ISOLATED, load_object
 from grain.tree import nbytes
@@ -177,7 +178,8 @@ def open_for(
     """Opens a source; what the user got wrong is a `CommandError` or a `PluginError`."""
     manager = default_manager()
     try:
-        spec = manager.source_spec(uri)
+        with kept_clean():
+            spec = manager.source_spec(uri)
     except UnknownNameError:
         if os.path.isdir(uri):
             raise CommandError(
@@ -191,7 +193,8 @@ def open_for(
     if picks:
         given["columns"] = list(chosen)
     try:
-        source = manager.open(uri, **given)
+        with kept_clean():
+            source = manager.open(uri, **given)
     except PluginError:
         raise
     except (*MISTAKES, TypeError, ImportError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )
+
+
+def kept_clean() -> contextlib.AbstractContextManager[Any]:
+    """Sends to stderr what plugins print as they are imported, so that stdout is ours alone."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 def print_json(value: Any) -> None:

@@ -17,6 +17,9 @@ from grain.plugins.record import Plugin, Status
 from grain.plugins.settings import normalise
 from grain.plugins.uris import Uri
 
+# As many broken plugins are named in an error about something else.
+_MOST_UNREAD = 4
+
 
 def record_of(known: KnownPlugin, plugins: Iterable[Plugin]) -> Plugin | None:
     """The installed plugin that a published one is, or None when it is not installed."""
@@ -40,6 +43,14 @@ def absent(
     what: str, space: Space, name: str, *, plugins: Collection[Plugin], claims: Claims
 ) -> PluginError:
     """The error for a name that no usable plugin claims."""
+    for found in plugins if space is Space.PLUGIN else ():
+        if found.name == name and _is_unread(found):
+            return unusable(what, found)
+        if found.name == name:
+            return PluginUnusableError(
+                f"{_capital(what)} comes from {found.provider} and provides nothing: the hooks in"
+                f" {found.module} return no PluginSpec."
+            )
     for known in _known_by(space, name):
         plugin = record_of(known, plugins)
         if plugin is None:
@@ -93,13 +104,16 @@ def _unread(what: str, plugins: Iterable[Plugin]) -> PluginError | None:
     unread = [plugin for plugin in plugins if _is_unread(plugin)]
     if not unread:
         return None
+    told = [
+        f"{plugin.provider} (plugin {plugin.name!r}) is {plugin.status}:"
+        f" {sentence(plugin.reason)}{mending(plugin)}"
+        for plugin in unread
+    ]
+    if len(told) > _MOST_UNREAD:
+        told[_MOST_UNREAD:] = [f"And {len(told) - _MOST_UNREAD} more: see `grain plugins check`."]
     error = PluginUnusableError(
         f"No usable plugin provides {what}. These could not be asked whether they do: "
-        + " ".join(
-            f"{plugin.provider} (plugin {plugin.name!r}) is {plugin.status}:"
-            f" {sentence(plugin.reason)}{mending(plugin)}"
-            for plugin in unread
-        )
+        + " ".join(told)
     )
     error.__cause__ = unread[0].error if len(unread) == 1 else None
     return error

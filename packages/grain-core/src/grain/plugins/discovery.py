@@ -14,6 +14,7 @@ from grain.plugins.installed import (
     CORE,
     ISOLATED,
     Distribution,
+    contained,
     entry_points,
     headers_of,
     load_object,
@@ -112,7 +113,8 @@ def read_plugin(candidate: Candidate, *, settings: Settings, core: str) -> Plugi
             error=error,
         )
     try:
-        specs = _specs_of(holder)
+        with contained():
+            specs = _specs_of(holder)
     except ISOLATED as error:
         return replace(
             plugin,
@@ -136,8 +138,9 @@ def read_plugin(candidate: Candidate, *, settings: Settings, core: str) -> Plugi
 
 def read_cases(holder: Any) -> list[Any]:
     """The conformance cases a plugin supplies; raises what its hook raises."""
-    caller = getattr(_hooks_of(holder), CASES_HOOK)
-    return [case for cases in caller() for case in cases]
+    with contained():
+        caller = getattr(_hooks_of(holder), CASES_HOOK)
+        return [case for cases in caller() for case in cases]
 
 
 def _specs_of(holder: Any) -> tuple[PluginSpec, ...]:

@@ -45,7 +45,16 @@ def one_line(error: BaseException, limit: int = 300) -> str:
         >>> one_line(ValueError("bad\n  very bad")), one_line(KeyError())
         ('ValueError: bad very bad', 'KeyError')
     """
-    name, message = type(error).__name__, " ".join(str(error).split())
+    try:
+        text = str(error)
+    except Exception as unsaid:  # even saying what it is may fail
+        text = f"its message cannot be had ({type(unsaid).__name__})"
+    name = type(error).__name__
+    # Control characters would act on the terminal.
+    message = "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode()
+        for c in " ".join(text.split())
+    )
     if len(message) > limit:
         message = f"{message[:limit]}…"
     return f"{name}: {message}" if message else name

@@ -6,6 +6,7 @@ that listing plugins takes. It is used wherever packages come from something oth
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.machinery
 import json
@@ -22,6 +23,21 @@ CORE = "grain-core"
 # What reading or importing someone else's things may raise and must not take down everyone else
 # with. SystemExit is among them because scripts packaged as modules call sys.exit().
 ISOLATED = (Exception, SystemExit)
+
+
+class PluginAbortError(Exception):
+    """Someone else's code raised what is no error, such as `GeneratorExit` or a test's skip."""
+
+
+@contextlib.contextmanager
+def contained() -> Iterator[None]:
+    """Makes everything that someone else's code may raise one of `ISOLATED`; Ctrl-C stays what it is."""
+    try:
+        yield
+    except (*ISOLATED, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise PluginAbortError(f"{type(error).__name__}, which is no error: {error}") from error
 
 
 class Distribution(Protocol):
@@ -41,7 +57,10 @@ class InfoDirectory:
     def read_text(self, filename: str, /) -> str | None:
         """A metadata file, or None when it does not exist or may not be read."""
         try:
-            with open(os.path.join(self.path, filename), encoding="utf-8") as file:
+            # What is not UTF-8 is not ours to judge, and what we look for is ASCII.
+            with open(
+                os.path.join(self.path, filename), encoding="utf-8", errors="replace"
+            ) as file:
                 return file.read()
         except OSError:
             return None
@@ -131,10 +150,11 @@ def load_object(reference: str) -> Any:
         'join'
     """
     module, _, attributes = reference.partition(":")
-    found: Any = importlib.import_module(module)
-    for attribute in filter(None, attributes.split(".")):
-        found = getattr(found, attribute)
-    return found
+    with contained():
+        found: Any = importlib.import_module(module)
+        for attribute in filter(None, attributes.split(".")):
+            found = getattr(found, attribute)
+        return found
 
 
 def _needs_standard_reader(entries: Iterable[str]) -> bool:

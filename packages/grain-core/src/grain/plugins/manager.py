@@ -313,7 +313,7 @@ class PluginManager:
         if claim is None or claim.spec is None:
             raise unopenable(uri, plugins=self.plugins(), claims=claims)
         if uri.scheme == "file":
-            return claim, uri.rest
+            return claim, uri.local_path()
         if uri.scheme and Capability.REMOTE_PATHS not in claim.spec.capabilities:
             raise PluginUnusableError(
                 f"{claim.plugin.provider} reads {suffix} files from local paths only, and got"

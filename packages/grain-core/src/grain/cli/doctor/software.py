@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 
 from grain.cli.doctor.finding import Finding, Level
+from grain.cli.output import kept_clean
 from grain.cli.plugins.report import eager_note, row
 from grain.plugins import default_manager
 from grain.plugins.installed import CORE, headers_of, installed_distributions
@@ -98,7 +99,8 @@ def _libraries() -> Iterator[Finding]:
 
 def _plugins() -> Iterator[Finding]:
     manager = default_manager()
-    plugins = manager.load_all()
+    with kept_clean():
+        plugins = manager.load_all()
     for plugin in plugins:
         _, distribution, version, status, detail = row(plugin)
         if not plugin.is_problem:

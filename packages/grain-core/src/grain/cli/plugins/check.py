@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from grain.cli.command import Command
-from grain.cli.output import print_json, table
+from grain.cli.output import kept_clean, print_json, table
 from grain.cli.plugins.report import HEADER, as_data, eager_note, row
 from grain.plugins import default_manager
 from grain.plugins.installed import installed_distributions
@@ -21,7 +21,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Checks plugins; 1 when one is failed, incompatible or a duplicate, or `grain` is not ours."""
     manager = default_manager()
-    plugins = manager.load_all()
+    with kept_clean():
+        plugins = manager.load_all()
     notes = [note for note in map(eager_note, plugins) if note]
     problems = ownership_problems(installed_distributions()) + manager.problems()
     if arguments.json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from grain.cli.command import Command
-from grain.cli.output import print_json, table
+from grain.cli.output import kept_clean, print_json, table
 from grain.cli.plugins.report import HEADER, as_data, eager_note, known_as_data, row
 from grain.plugins import default_manager
 from grain.version import __version__
@@ -19,7 +19,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Lists plugins; faulty ones are part of the list, not a failure of the command."""
     manager = default_manager()
-    plugins, missing = manager.plugins(), manager.not_installed()
+    with kept_clean():
+        plugins, missing = manager.plugins(), manager.not_installed()
     if arguments.json:
         print_json(
             {
