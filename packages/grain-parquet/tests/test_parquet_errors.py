@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from grain_parquet import ParquetDataSource, ParquetFileError
+from grain_parquet import ParquetDataSource, ParquetFileError, ParquetIterDataset
 
 
 @pytest.fixture
@@ -110,3 +111,43 @@ def test_files_of_nulls_alone_and_of_other_encodings_fit_together(tmp_path):
     assert [row["t"] for row in source.__getitems__(range(8))] == expected
     assert source.__getcolumns__([2, 4, 7])["t"].tolist() == ["x", "y", "z"]
     assert source.__getcolumns__([0, 4]) is None
+
+
+def test_a_file_written_anew_with_other_values_and_the_same_size_is_refused(path):
+    source = ParquetDataSource(path)
+    told, size = repr(source), os.path.getsize(path)
+    data = pickle.dumps(source)
+    pq.write_table(pa.table({"x": np.arange(10) + 7}), path, row_group_size=4, compression="none")
+    assert os.path.getsize(path) == size
+    with pytest.raises(ParquetFileError, match=r"a\.parquet has changed.*others than now"):
+        pickle.loads(data)[0]
+    assert repr(ParquetDataSource(path)) != told
+
+
+def test_a_file_that_may_not_be_read_says_so_and_not_that_it_is_damaged(path, monkeypatch):
+    def refuse(*arguments, **options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(pq, "ParquetFile", refuse)
+    for open_it in (ParquetDataSource, lambda path: list(ParquetIterDataset(path))):
+        with pytest.raises(PermissionError, match=r"permissions.*a\.parquet"):
+            open_it(path)
+
+
+@pytest.mark.parametrize("bytes_", ["1GB", None, -1, float("nan")], ids=str)
+def test_a_cache_of_no_size_is_refused(path, bytes_):
+    with pytest.raises(ValueError, match="cache_bytes must be a number of bytes"):
+        ParquetDataSource(path, cache_bytes=bytes_)
+
+
+def test_an_index_beyond_64_bits_is_told_as_it_was_given(path):
+    with pytest.raises(IndexError, match=str(2**63 + 5)):
+        ParquetDataSource(path).__getitems__(np.array([1, 2**63 + 5], np.uint64))
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    pq.write_table(table, tmp_path / "t.parquet")
+    for open_it in (ParquetDataSource, lambda path: list(ParquetIterDataset(path))):
+        with pytest.raises(ValueError, match="'a'"):
+            open_it(tmp_path / "t.parquet")

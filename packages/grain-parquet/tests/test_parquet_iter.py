@@ -460,3 +460,16 @@ def test_it_has_its_place_in_grain(path):
     opened = grain.sources.open(f"parquet://{path}", columns=["text"])
     assert opened[3] == {"text": "row 3"}
     assert grain.sources.open(path)[3]["text"] == "row 3"
+
+
+@pytest.mark.parametrize(
+    "values", [["a", None, "b", "a"], [b"a", None, b"b", b"a"]], ids=["text", "bytes"]
+)
+def test_a_null_among_values_of_a_dictionary_is_none(tmp_path, values):
+    table = pa.table({"x": pa.array(values).dictionary_encode()})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=3)
+    dataset = ParquetIterDataset(tmp_path / "t.parquet")
+    assert [row["x"] for row in dataset] == values
+    assert list(ParquetDataSource(tmp_path / "t.parquet")) == list(dataset)
+    whole = list(dataset.filter(lambda row: row["x"] is not None).batch(3))
+    assert whole[0]["x"].tolist() == [value for value in values if value is not None]

@@ -61,8 +61,18 @@ def _in_one_piece(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
         kind = column.type
     if pt.is_dictionary(kind) and _has_numpy_type(kind.value_type):
         column = column.cast(kind.value_type)
+    if _is_view(kind):
+        # Which arrow can hold, but not pick from.
+        column = column.cast(pa.large_string() if pt.is_string_view(kind) else pa.large_binary())
     # More than 2 GB of text stay in several pieces.
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    # Older versions of arrow have no such types.
+    return bool(
+        hasattr(pt, "is_string_view") and (pt.is_string_view(kind) or pt.is_binary_view(kind))
+    )
 
 
 def _has_numpy_type(kind: pa.DataType) -> bool:

@@ -6,7 +6,9 @@ import contextlib
 import dataclasses
 import errno
 import glob
+import hashlib
 import os
+import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -19,6 +21,9 @@ from grain_parquet.errors import ParquetFileError
 Path: TypeAlias = str | os.PathLike[str]
 Paths: TypeAlias = Path | Sequence[Path]
 StorageOptions: TypeAlias = Mapping[str, Any]
+
+# At the end of a file: the length of the footer, and four letters.
+_TAIL_BYTES = 8
 
 
 def as_list(paths: Paths) -> list[str]:
@@ -34,6 +39,9 @@ def _as_text(path: Path) -> str:
     text = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(text, str):
         raise TypeError(f"A path must be a string or a path object, got {path!r}.")
+    if text.startswith("file://") and "%" in text and not os.path.lexists(text[len("file://") :]):
+        # As programs write such URIs, and no file system of fsspec's reads them.
+        return urllib.parse.unquote(text)
     return text
 
 
@@ -73,6 +81,7 @@ class Footer:
 
     path: str
     size: int
+    digest: str
     rows_of_groups: tuple[int, ...]
     bytes_of_groups: tuple[int, ...]
     schema: pa.Schema = dataclasses.field(repr=False, compare=False)
@@ -80,16 +89,20 @@ class Footer:
 
 def read_footer(path: str, storage_options: StorageOptions) -> Footer:
     """Opens a file, as far as needed to tell what is in it."""
-    with open_file(path, storage_options) as file:
+    file, digest = open_digested(path, storage_options)
+    try:
         metadata = file.metadata
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
         return Footer(
             path,
             size_of(path, storage_options),
+            digest,
             tuple(group.num_rows for group in groups),
             tuple(group.total_byte_size for group in groups),
             file.schema_arrow,
         )
+    finally:
+        file.close(force=True)
 
 
 def size_of(path: str, storage_options: StorageOptions) -> int:
@@ -100,43 +113,83 @@ def size_of(path: str, storage_options: StorageOptions) -> int:
     return os.path.getsize(path)
 
 
-@contextlib.contextmanager
-def open_file(
-    path: str, storage_options: StorageOptions, **options: Any
-) -> Iterator[pq.ParquetFile]:
-    """A Parquet file that is closed afterwards; options are those of pyarrow's class."""
-    file = open_kept(path, storage_options, **options)
-    try:
-        yield file
-    finally:
-        file.close(force=True)
-
-
 def open_kept(path: str, storage_options: StorageOptions, **options: Any) -> pq.ParquetFile:
-    """A Parquet file for the caller to close."""
+    """A Parquet file for the caller to close; options are those of pyarrow's class."""
+    with _errors_named(path), _opened(path, storage_options) as raw:
+        return _parquet(raw, **options)
+
+
+def open_digested(path: str, storage_options: StorageOptions) -> tuple[pq.ParquetFile, str]:
+    """A Parquet file for the caller to close, and a digest of its footer.
+
+    A footer has sizes, places and, as most are written, the least and greatest values of all
+    columns. It is another one when the data is, even if the file is as long as before.
+    """
+    with _errors_named(path), _opened(path, storage_options) as raw:
+        if isinstance(raw, str):
+            with open(raw, "rb") as file:
+                digest = _footer_digest(file)
+        else:
+            digest = _footer_digest(raw)
+        return _parquet(raw), digest
+
+
+def _parquet(raw: Any, **options: Any) -> pq.ParquetFile:
+    # One request for the stretches of a row group, instead of one for each column, is worth that
+    # the open file keeps them until the next; on a disk it is not.
+    options.setdefault("pre_buffer", not isinstance(raw, str))
+    return pq.ParquetFile(raw, **options)
+
+
+def _footer_digest(file: Any) -> str:
+    end = file.seek(0, os.SEEK_END)
+    file.seek(max(0, end - _TAIL_BYTES))
+    tail = file.read(_TAIL_BYTES)
+    length = int.from_bytes(tail[:4], "little")
+    file.seek(max(0, end - _TAIL_BYTES - length))
+    footer = file.read(min(length, end))
+    file.seek(0)
+    return hashlib.sha1(footer, usedforsecurity=False).hexdigest()
+
+
+@contextlib.contextmanager
+def _opened(path: str, storage_options: StorageOptions) -> Iterator[Any]:
+    """What pyarrow reads from: a local path, or an open file, which is closed if that fails."""
+    if not is_remote(path):
+        yield path
+        return
+    system, inner = fsspec.core.url_to_fs(path, **storage_options)
+    raw = system.open(inner, "rb")
+    try:
+        yield raw
+    except BaseException:
+        raw.close()
+        raise
+
+
+@contextlib.contextmanager
+def _errors_named(path: str) -> Iterator[None]:
+    """Makes errors of opening a file tell which, and what to do."""
     if os.path.isdir(path):
         raise IsADirectoryError(
             errno.EISDIR, "This is a directory: give its files, for instance as '*.parquet'", path
         )
-    raw: Any = path
     try:
-        if is_remote(path):
-            system, inner = fsspec.core.url_to_fs(path, **storage_options)
-            raw = system.open(inner, "rb")
-        # One request for the stretches of a row group, instead of one for each column, is worth
-        # that the open file keeps them until the next; on a disk it is not.
-        options.setdefault("pre_buffer", raw is not path)
-        return pq.ParquetFile(raw, **options)
+        yield
     except FileNotFoundError as error:
         raise FileNotFoundError(
             errno.ENOENT, "There is no such Parquet file: check the path", path
         ) from error
+    except PermissionError as error:
+        raise PermissionError(
+            errno.EACCES,
+            "This Parquet file may not be read: change its permissions, or those of its directories",
+            path,
+        ) from error
     except (pa.ArrowException, OSError) as error:
-        if raw is not path:
-            raw.close()
         raise ParquetFileError(
-            f"Cannot open {path} as Parquet: {error} The file is truncated (its writer was not "
-            "closed?), damaged, or of another format; write it again or leave it out."
+            f"Cannot open {path} as Parquet: {_sentence(error)} The file is truncated (its writer"
+            " was not closed?), damaged, or of another format; write it again or leave it out."
         ) from error
 
 
@@ -151,6 +204,11 @@ def read_groups(
             # One of them is to blame, and reading each alone finds it.
             return pa.concat_tables([read_groups(file, path, [n], **options) for n in numbers])
         raise ParquetFileError(
-            f"Cannot read row group {numbers[0]} of {path}: {error} The file is truncated or "
+            f"Cannot read row group {numbers[0]} of {path}: {_sentence(error)} The file is truncated or "
             "damaged, or has changed since it was opened; write it again or leave it out."
         ) from error
+
+
+def _sentence(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if text.endswith(".") else f"{text}."

@@ -64,16 +64,18 @@ class Handles:
 
     def _open(self, footer: Footer) -> pq.ParquetFile:
         path = footer.path
-        file = files.open_kept(path, self._storage_options)
+        file, digest = files.open_digested(path, self._storage_options)
         metadata = file.metadata
         groups = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
         size = files.size_of(path, self._storage_options)
-        if groups != footer.rows_of_groups or size != footer.size:
+        if (groups, size, digest) != (footer.rows_of_groups, footer.size, footer.digest):
             file.close(force=True)
+            same = (groups, size) == (footer.rows_of_groups, footer.size)
             raise ParquetFileError(
                 f"{path} has changed: it holds {sum(groups)} rows in {len(groups)} row groups and "
                 f"{size} bytes, but held {sum(footer.rows_of_groups)} rows in "
-                f"{len(footer.rows_of_groups)} row groups and {footer.size} bytes when this source "
+                f"{len(footer.rows_of_groups)} row groups and {footer.size} bytes"
+                f"{', others than now,' if same else ''} when this source "
                 "was made. Make the source anew; a checkpoint taken on the old file does not fit "
                 "the new one."
             )

@@ -34,6 +34,13 @@ class RowIterator(RunIterator[Row]):
             metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)
         ]
         self.names: list[str] = self._file.schema_arrow.names
+        if len(set(self.names)) < len(self.names):
+            self._file.close(force=True)
+            twice = next(name for name in self.names if self.names.count(name) > 1)
+            raise ParquetFileError(
+                f"{path} has two columns {twice!r}: a row can hold one. Write it again with other"
+                " names, or leave it out."
+            )
         # The position is behind the last row given; a row group is left only for a row of the next.
         self._group = 0
         self._row = 0
@@ -116,6 +123,9 @@ class GroupColumn:
     """A column of a row group, from which stretches of values are taken."""
 
     def __init__(self, column: pa.ChunkedArray) -> None:
+        if pt.is_dictionary(column.type):
+            # As numpy makes it, a null would be some entry of the dictionary.
+            column = column.cast(column.type.value_type)
         kind = column.type
         # Whether a value is a float, or an object, depends on the nulls of its whole row group;
         # text and bytes are what they are, and become Python objects only as they are needed.

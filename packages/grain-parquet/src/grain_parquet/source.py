@@ -43,6 +43,14 @@ class _Piece:
     nbytes: int
 
 
+@dataclasses.dataclass(frozen=True)
+class _Cut:
+    """All files in pieces; piece p holds the rows from starts[p] to starts[p + 1]."""
+
+    pieces: list[_Piece]
+    starts: np.ndarray
+
+
 class _Decoded:
     """A decoded piece."""
 
@@ -57,9 +65,11 @@ class _Live:
     def __init__(self, storage_options: Mapping[str, Any], cache_bytes: int) -> None:
         self.pid = os.getpid()
         self.handles = Handles(storage_options)
-        self.cache: BoundedCache[int, _Decoded] = BoundedCache(cache_bytes)
+        self.cache: BoundedCache[tuple[int, range], _Decoded] = BoundedCache(cache_bytes)
         # How much larger row groups are decoded than in the file, as far as seen.
         self.growth = 1.0
+        # What is read at once, when that is known.
+        self.cut: _Cut | None = None
 
 
 class ParquetDataSource:
@@ -96,16 +106,16 @@ class ParquetDataSource:
     ) -> None:
         if isinstance(columns, str) or (columns is not None and not columns):
             raise ValueError(f"columns must be a sequence of at least one name, got {columns!r}.")
-        if cache_bytes < 0:
-            raise ValueError(f"cache_bytes must not be negative, got {cache_bytes}.")
+        if not isinstance(cache_bytes, (int, float)) or not cache_bytes >= 0:
+            raise ValueError(
+                f"cache_bytes must be a number of bytes, 0 or more, got {cache_bytes!r}."
+            )
         self._storage_options = dict(storage_options or {})
         self._cache_bytes = cache_bytes
         self._footers = self._read_footers(files.expand(paths, self._storage_options))
         self._columns = _common_columns(self._footers, columns)
-        self._pieces = _cut_in_pieces(self._footers, cache_bytes)
-        # Piece p holds the rows from _starts[p] to _starts[p + 1].
-        self._starts = np.cumsum([0, *(piece.rows for piece in self._pieces)], dtype=np.int64)
-        self._length = int(self._starts[-1])
+        self._length = sum(sum(footer.rows_of_groups) for footer in self._footers)
+        self._bytes_in_files = sum(sum(footer.bytes_of_groups) for footer in self._footers)
         self._live = _Live(self._storage_options, cache_bytes)
 
     def _read_footers(self, paths: list[str]) -> list[Footer]:
@@ -131,9 +141,10 @@ class ParquetDataSource:
         index = operator.index(index)
         if not 0 <= index < self._length:
             raise self._outside(index)
-        number = int(np.searchsorted(self._starts, index, side="right")) - 1
-        row = index - int(self._starts[number])
-        with self._use(number) as piece:
+        live, cut = self._settled()
+        number = int(np.searchsorted(cut.starts, index, side="right")) - 1
+        row = index - int(cut.starts[number])
+        with self._use(live, cut.pieces[number]) as piece:
             values = [column.one(row) for column in piece.columns]
         return dict(zip(self._columns, values, strict=True))
 
@@ -143,8 +154,9 @@ class ParquetDataSource:
             return [self[indices[0]]]
         order, wanted = self._sorted(indices)
         columns: list[list[Any]] = [[] for _ in self._columns]
-        for number, rows in self._by_piece(wanted):
-            with self._use(number) as piece:
+        live, cut = self._settled()
+        for wanted_piece, rows in _by_piece(cut, wanted):
+            with self._use(live, wanted_piece) as piece:
                 for out, column in zip(columns, piece.columns, strict=True):
                     out += column.many(rows)
         read = make_rows(self._columns, columns)
@@ -159,8 +171,9 @@ class ParquetDataSource:
         if not len(wanted):
             return None
         stacks_of: list[list[Any]] = [[] for _ in self._columns]
-        for number, rows in self._by_piece(wanted):
-            with self._use(number) as piece:
+        live, cut = self._settled()
+        for wanted_piece, rows in _by_piece(cut, wanted):
+            with self._use(live, wanted_piece) as piece:
                 for out, column in zip(stacks_of, piece.columns, strict=True):
                     stacked = column.stacked(rows)
                     if stacked is None:
@@ -185,35 +198,59 @@ class ParquetDataSource:
                 f"{wanted.dtype} with shape {wanted.shape}."
             )
         order = np.argsort(wanted, kind="stable")
-        wanted = wanted[order].astype(np.int64, copy=False)
+        wanted = wanted[order]
         for end in (wanted[0], wanted[-1]):
             if not 0 <= end < self._length:
                 raise self._outside(int(end))
-        return order, wanted
+        return order, wanted.astype(np.int64, copy=False)
 
-    def _by_piece(self, wanted: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """The pieces that sorted indices fall into, each with its rows."""
-        numbers = np.searchsorted(self._starts, wanted, side="right") - 1
-        cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(wanted)]
-        for begin, end in itertools.pairwise(cuts):
-            if begin < end:
-                number = int(numbers[begin])
-                yield number, wanted[begin:end] - self._starts[number]
-
-    def _use(self, number: int) -> contextlib.AbstractContextManager[_Decoded]:
+    def _settled(self) -> tuple[_Live, _Cut]:
+        """What belongs to this process, and what it reads at once."""
         live = self._live
         if live.pid != os.getpid():
             # A forked child has the parent's locks in whatever state they were.
             live = self._live = _Live(self._storage_options, self._cache_bytes)
-        piece = self._pieces[number]
+        cut = live.cut
+        if cut is None:
+            cut = live.cut = self._first_cut(live)
+        return live, cut
 
+    def _first_cut(self, live: _Live) -> _Cut:
+        """Row groups, joined into larger pieces where all of them fit into the cache with ease.
+
+        Small row groups have their price, since a batch visits each that it has a row in. Where
+        there is no room for all, larger pieces would only mean to decode more for each row.
+        """
+        single = _cut_in_pieces(self._footers, 0)
+        if self._bytes_in_files * _ROOM_FOR_GROWTH > self._cache_bytes or len(single.pieces) < 2:
+            return single
+        # Few words said often take hardly any room in a file, and much when decoded: one row group
+        # is looked at before many are read at once.
+        sample = next((piece for piece in single.pieces if piece.rows and piece.nbytes), None)
+        if sample is not None:
+            try:
+                self._note_growth(live, sample, self._read_piece(live, sample))
+            except (ParquetFileError, OSError):
+                return single  # whoever wants rows of it will hear of it
+        if self._bytes_in_files * live.growth > self._cache_bytes:
+            return single
+        return _cut_in_pieces(self._footers, _PIECE_BYTES / live.growth)
+
+    def _use(self, live: _Live, piece: _Piece) -> contextlib.AbstractContextManager[_Decoded]:
         def read() -> tuple[_Decoded, int]:
             made = self._read_piece(live, piece)
-            if piece.nbytes:
-                live.growth = max(live.growth, made.nbytes / piece.nbytes)
+            self._note_growth(live, piece, made)
+            if len(piece.groups) > 1 and self._bytes_in_files * live.growth > self._cache_bytes:
+                live.cut = _cut_in_pieces(self._footers, 0)  # It grows more than the first did.
             return made, made.nbytes
 
-        return live.cache.use(number, int(piece.nbytes * live.growth), read)
+        key = (piece.file, piece.groups)
+        return live.cache.use(key, int(piece.nbytes * live.growth), read)
+
+    @staticmethod
+    def _note_growth(live: _Live, piece: _Piece, made: _Decoded) -> None:
+        if piece.nbytes:
+            live.growth = max(live.growth, made.nbytes / piece.nbytes)
 
     def _read_piece(self, live: _Live, piece: _Piece) -> _Decoded:
         footer = self._footers[piece.file]
@@ -259,21 +296,26 @@ class ParquetDataSource:
         digest = hashlib.sha1(usedforsecurity=False)
         for footer in self._footers:
             name = os.path.basename(footer.path)
-            digest.update(repr((name, footer.size, footer.rows_of_groups)).encode())
+            told = (name, footer.size, footer.rows_of_groups, footer.digest)
+            digest.update(repr(told).encode())
         return (
             f"ParquetDataSource(files={len(self._footers)}, rows={self._length}, "
             f"columns={self._columns}, digest={digest.hexdigest()[:20]})"
         )
 
 
-def _cut_in_pieces(footers: Sequence[Footer], cache_bytes: int) -> list[_Piece]:
-    """Row groups, joined into larger pieces where all of them fit into the cache with ease.
+def _by_piece(cut: _Cut, wanted: np.ndarray) -> Iterator[tuple[_Piece, np.ndarray]]:
+    """The pieces that sorted indices fall into, each with its rows."""
+    numbers = np.searchsorted(cut.starts, wanted, side="right") - 1
+    breaks = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(wanted)]
+    for begin, end in itertools.pairwise(breaks):
+        if begin < end:
+            number = int(numbers[begin])
+            yield cut.pieces[number], wanted[begin:end] - cut.starts[number]
 
-    Small row groups have their price, since a batch visits each that it has a row in. Where there
-    is no room for all, larger pieces would only mean to decode more for each row.
-    """
-    in_files = sum(sum(footer.bytes_of_groups) for footer in footers)
-    limit = _PIECE_BYTES if in_files * _ROOM_FOR_GROWTH <= cache_bytes else 0
+
+def _cut_in_pieces(footers: Sequence[Footer], limit: float) -> _Cut:
+    """Row groups, neighbours joined as long as they take no more than `limit` bytes in the file."""
     pieces = []
     for number, footer in enumerate(footers):
         groups = list(zip(footer.rows_of_groups, footer.bytes_of_groups, strict=True))
@@ -286,7 +328,7 @@ def _cut_in_pieces(footers: Sequence[Footer], cache_bytes: int) -> list[_Piece]:
                 end += 1
             pieces.append(_Piece(number, range(begin, end), rows, nbytes))
             begin = end
-    return pieces
+    return _Cut(pieces, np.cumsum([0, *(piece.rows for piece in pieces)], dtype=np.int64))
 
 
 def _common_columns(footers: Sequence[Footer], columns: Sequence[str] | None) -> list[str]:
@@ -330,9 +372,9 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     """The type without what makes no difference to the values read."""
     if pt.is_dictionary(kind):
         kind = kind.value_type
-    if pt.is_large_string(kind):
+    if pt.is_large_string(kind) or str(kind) == "string_view":
         return pa.string()
-    if pt.is_large_binary(kind):
+    if pt.is_large_binary(kind) or str(kind) == "binary_view":
         return pa.binary()
     if pt.is_large_list(kind):
         return pa.list_(kind.value_type)
