@@ -131,9 +131,11 @@ def test_the_repr_is_the_same_in_every_process(source, directory):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    for path in (tmp_path / "nope.jsonl", tmp_path / "nope-*.jsonl", tmp_path):
+    for path in (tmp_path / "nope.jsonl", tmp_path / "nope-*.jsonl"):
         with pytest.raises(FileNotFoundError, match=path.name.replace("*", r"\*")):
             JsonLinesDataSource(path)
+    with pytest.raises(IsADirectoryError, match=rf"{tmp_path.name} is a directory.*\*\.jsonl"):
+        JsonLinesDataSource(tmp_path)
     with pytest.raises(ValueError, match="at least one"):
         JsonLinesDataSource([])
 
@@ -177,3 +179,41 @@ def test_a_pipeline_resumes_at_every_step(source):
         resumed.set_state(json.loads(json.dumps(iterator.get_state())))
         assert [batch.tolist() for batch in resumed] == everything[step:]
         next(iterator)
+
+
+def test_a_pattern_passes_over_directories(tmp_path):
+    (tmp_path / "a.jsonl").write_text("1\n")
+    (tmp_path / "b.jsonl").mkdir()
+    assert list(JsonLinesDataSource(str(tmp_path / "*.jsonl"))) == [1]
+
+
+def test_any_number_of_files_is_read_with_few_of_them_open(tmp_path):
+    for number in range(150):
+        (tmp_path / f"{number:03}.jsonl").write_text(f"{number}\n")
+    with JsonLinesDataSource(str(tmp_path / "*.jsonl")) as source:
+        order = np.random.default_rng(0).permutation(150)
+        assert source.__getitems__(order) == order.tolist()
+        assert len(source._files._open) == 64
+        assert source[int(order[0])] == order[0]
+    assert len(source._files._open) == 0
+
+
+@pytest.mark.parametrize("index", [-1, 30, 2**63, 2**70])
+def test_an_index_outside_is_told_as_it_was_given(source, index):
+    with pytest.raises(IndexError, match=str(index)):
+        source[index]
+    if 0 <= index < 2**64:
+        with pytest.raises(IndexError, match=str(index)):
+            source.__getitems__(np.array([0, index], np.uint64))
+
+
+@pytest.mark.parametrize("content", [b"", b"junk", None], ids=["empty", "junk", "of other numbers"])
+def test_an_index_file_that_is_none_is_not_used(tmp_path, content):
+    path = tmp_path / "a.jsonl"
+    path.write_text("1\n2\n")
+    index = pathlib.Path(write_index(path))
+    if content is None:
+        np.save(index, np.array([0.5, 4.0]))
+    else:
+        index.write_bytes(content)
+    assert list(JsonLinesDataSource(path)) == [1, 2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import numpy as np
 import pytest
 
 from grain_arrayrecord import (
@@ -11,6 +12,7 @@ from grain_arrayrecord import (
     ArrayRecordFileError,
     ArrayRecordFileNotFoundError,
     FileInstruction,
+    readers,
     write_array_record,
 )
 
@@ -133,3 +135,36 @@ def test_what_is_written_is_read(tmp_path, compression, group_size):
     source = ArrayRecordDataSource(path)
     assert list(source) == records
     assert source.__getitems__([31, 0, 5, 5, 30]) == [records[i] for i in (31, 0, 5, 5, 30)]
+
+
+def test_a_file_that_may_not_be_read_says_so_and_not_that_it_is_damaged(path, monkeypatch):
+    class Refused:
+        def __init__(self, *arguments):
+            raise RuntimeError("open() failed: Permission denied")
+
+    def refuse(*arguments):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(readers.array_record_module, "ArrayRecordReader", Refused)
+    monkeypatch.setattr(readers, "open", refuse, raising=False)
+    with pytest.raises(PermissionError, match=r"a\.array_record may not be read: .*permissions"):
+        ArrayRecordDataSource(path)
+    with pytest.raises(ArrayRecordFileError):
+        ArrayRecordDataSource(path)
+
+
+def test_an_index_beyond_64_bits_is_told_as_it_was_given(path):
+    with pytest.raises(IndexError, match=str(2**63 + 5)):
+        ArrayRecordDataSource(path).__getitems__(np.array([1, 2**63 + 5], np.uint64))
+
+
+def test_a_file_uri_is_a_local_path(tmp_path):
+    path = tmp_path / "mein Ordner" / "ä [1].array_record"
+    path.parent.mkdir()
+    write_array_record(path, [b"one", b"two"])
+    for uri in (path.as_uri(), f"file://{path}", f"file://localhost{path}"):
+        source = ArrayRecordDataSource([uri])
+        assert source.paths == [str(path)]
+        assert source[1] == b"two"
+    with pytest.raises(FileNotFoundError, match=r"nope\.array_record"):
+        ArrayRecordDataSource(f"file://{tmp_path}/nope.array_record")

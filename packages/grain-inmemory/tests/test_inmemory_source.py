@@ -10,6 +10,7 @@ import math
 import os
 import pickle
 import threading
+from multiprocessing import shared_memory
 
 import numpy as np
 import pytest
@@ -255,3 +256,34 @@ def test_more_than_there_is_room_for_is_refused_not_fatal(monkeypatch):
             InMemoryDataSource([1], name="grain_test_no_room")
     with pytest.raises(FileNotFoundError):
         InMemoryDataSource(name="grain_test_no_room")
+
+
+def test_a_mask_is_refused_since_it_would_be_lost():
+    masked = np.ma.array([1, 2], mask=[False, True])
+    for elements, what in ((masked, "The array"), ({"a": masked}, "Column 'a'")):
+        with pytest.raises(TypeError, match=f"{what} is masked"):
+            SharedMemoryDataSource(elements)
+
+
+def test_a_column_of_uneven_lists_is_named():
+    with pytest.raises(ValueError, match=r"Column 'a' does not make an array.*list of dicts"):
+        SharedMemoryDataSource({"a": [[1], [2, 3]]})
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a/b", "a\0b", "x" * 300], ids=["empty", "slash", "null", "long"]
+)
+def test_a_name_that_memory_cannot_have_is_refused(name):
+    with pytest.raises(ValueError, match="cannot be named"):
+        SharedMemoryDataSource([1], name=name)
+
+
+def test_memory_that_was_written_over_is_named():
+    with SharedMemoryDataSource(range(5)) as source:
+        memory = shared_memory.SharedMemory(name=source.name)
+        try:
+            memory.buf[8:40] = b"\x07" + b"\0" * 31
+            with pytest.raises(ValueError, match=rf"named '{source.name}' is damaged"):
+                SharedMemoryDataSource(name=source.name)
+        finally:
+            memory.close()

@@ -186,6 +186,8 @@ def test_a_broken_file_is_reported_with_dataset_and_directory(
     directory = os.path.join(copied, "tiny_pictures", "1.2.0")
     (name,) = (name for name in os.listdir(directory) if "train" in name)
     path = os.path.join(directory, name)
+    with open(path, "rb") as file:
+        whole = file.read()
     if damage == "missing":
         os.unlink(path)
     elif damage == "truncated":
@@ -200,3 +202,22 @@ def test_a_broken_file_is_reported_with_dataset_and_directory(
         (note,) = caught.value.__notes__
         assert directory in note
         assert "prepare the dataset again" in note
+    with open(path, "wb") as file:
+        file.write(whole)
+    assert source[0]["text"].startswith(b"picture")
+
+
+@pytest.mark.parametrize("part", ["[:0]", "[3:1]"])
+def test_a_part_of_a_split_without_examples_is_named(data_dir, part):
+    with pytest.raises(ValueError, match=r".") as caught:
+        TfdsDataSource("tiny_pictures", split=f"train{part}", data_dir=data_dir)
+    told = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+    assert f"train{part}" in told
+    assert "examples" in told
+
+
+def test_what_tfds_cannot_open_is_told_with_what_was_asked_for(data_dir):
+    with pytest.raises(ValueError, match=r".") as caught:
+        TfdsDataSource("tiny_pictures", split="nope", data_dir=data_dir)
+    (note,) = caught.value.__notes__
+    assert f"TfdsDataSource('tiny_pictures', split='nope', data_dir={data_dir!r})" in note

@@ -36,9 +36,10 @@ def read_index(path: str) -> Offsets | None:
     """The index file's offsets, if there is one and it is of the file as it is now."""
     try:
         offsets: Offsets = np.load(index_path(path), mmap_mode="r")
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, EOFError):
         return None
-    return offsets if len(offsets) and offsets[-1] == os.path.getsize(path) else None
+    fits = offsets.dtype == np.int64 and offsets.ndim == 1 and len(offsets)
+    return offsets if fits and offsets[-1] == os.path.getsize(path) else None
 
 
 def find_lines(path: str) -> Offsets:

@@ -66,7 +66,10 @@ class JsonLinesDataSource:
         return int(self._starts[-1])
 
     def __getitem__(self, index: SupportsIndex) -> Any:
-        return self.__getitems__([operator.index(index)])[0]
+        index = operator.index(index)
+        if not 0 <= index < len(self):
+            raise self._outside(index)
+        return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> list[Any]:
         """Many lines, in the order asked for; lines that follow one another are read together."""
@@ -76,10 +79,10 @@ class JsonLinesDataSource:
         if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
             raise TypeError(f"indices must be a flat sequence of integers, got {indices!r}.")
         order = np.argsort(wanted, kind="stable")
-        lines = wanted[order].astype(np.int64)
-        for end in (lines[0], lines[-1]):
+        for end in (wanted[order[0]], wanted[order[-1]]):
             if not 0 <= end < len(self):
-                raise IndexError(f"Index {end} is outside of a source of {len(self)} lines.")
+                raise self._outside(int(end))
+        lines = wanted[order].astype(np.int64)
         out: list[Any] = [None] * len(lines)
         # A new stretch begins where a line is left out, and where a file ends.
         files = np.searchsorted(self._starts, lines, side="right") - 1
@@ -90,6 +93,9 @@ class JsonLinesDataSource:
             for place, value in zip(order[part], self._read(file, numbers), strict=True):
                 out[place] = value
         return out
+
+    def _outside(self, index: int) -> IndexError:
+        return IndexError(f"Index {index} is outside of a source of {len(self)} lines.")
 
     def _read(self, file: int, numbers: list[int]) -> Iterator[Any]:
         """The lines of one file with these numbers, which follow one another or repeat."""
@@ -136,14 +142,25 @@ class JsonLinesDataSource:
 
 def _expand(path: str | os.PathLike[str]) -> list[str]:
     text = os.fspath(path)
-    found = [text] if os.path.isfile(text) else sorted(glob.glob(text, recursive=True))
-    if not found or os.path.isdir(text):
+    if os.path.isfile(text):
+        return [text]
+    if os.path.isdir(text):
+        raise IsADirectoryError(
+            f"{text} is a directory: give its files, for instance as"
+            f" {os.path.join(text, '*.jsonl')!r}."
+        )
+    found = sorted(filter(os.path.isfile, glob.glob(text, recursive=True)))
+    if not found:
         raise FileNotFoundError(f"There is no file {text!r}: check the path or pattern.")
     return found
 
 
+# A process may have some hundred files open, and there may be thousands.
+_MOST_OPEN = 64
+
+
 class _OpenFiles:
-    """Files that one process has open."""
+    """Files that one process has open, the least recently used closed in favour of others."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -153,9 +170,12 @@ class _OpenFiles:
     def read(self, path: str, begin: int, end: int, size: int) -> bytes:
         """The bytes of a file from `begin` to `end`, the file being as large as it was."""
         with self._lock:
-            file = self._open.get(path)
+            file = self._open.pop(path, None)
             if file is None:
-                file = self._open[path] = open(path, "rb")  # noqa: SIM115
+                while len(self._open) >= _MOST_OPEN:
+                    self._open.pop(next(iter(self._open))).close()
+                file = open(path, "rb")  # noqa: SIM115
+            self._open[path] = file  # the last one used is the last to be closed
             found = os.fstat(file.fileno()).st_size
             file.seek(begin)
             data: bytes = file.read(end - begin)

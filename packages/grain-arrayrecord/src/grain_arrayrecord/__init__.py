@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from grain_arrayrecord.errors import (
         ArrayRecordFileError,
         ArrayRecordFileNotFoundError,
+        ArrayRecordPermissionError,
         RecordIndexError,
     )
     from grain_arrayrecord.records import decode_record, encode_record
@@ -25,6 +26,7 @@ __all__ = [
     "ArrayRecordDataSource",
     "ArrayRecordFileError",
     "ArrayRecordFileNotFoundError",
+    "ArrayRecordPermissionError",
     "FileInstruction",
     "RecordIndexError",
     "__version__",
@@ -37,6 +39,7 @@ _HOMES = {
     "ArrayRecordDataSource": "source",
     "ArrayRecordFileError": "errors",
     "ArrayRecordFileNotFoundError": "errors",
+    "ArrayRecordPermissionError": "errors",
     "FileInstruction": "shards",
     "RecordIndexError": "errors",
     "decode_record": "records",

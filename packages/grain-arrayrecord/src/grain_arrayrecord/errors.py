@@ -16,3 +16,7 @@ class ArrayRecordFileError(RuntimeError):
 
 class ArrayRecordFileNotFoundError(FileNotFoundError, ArrayRecordFileError):
     """A path or pattern with no file behind it."""
+
+
+class ArrayRecordPermissionError(PermissionError, ArrayRecordFileError):
+    """A file that this user may not read."""

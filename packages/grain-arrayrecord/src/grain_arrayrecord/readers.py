@@ -14,7 +14,11 @@ import numpy as np
 import numpy.typing as npt
 from array_record.python import array_record_module
 
-from grain_arrayrecord.errors import ArrayRecordFileError, ArrayRecordFileNotFoundError
+from grain_arrayrecord.errors import (
+    ArrayRecordFileError,
+    ArrayRecordFileNotFoundError,
+    ArrayRecordPermissionError,
+)
 from grain_arrayrecord.shards import Shard
 
 # The format's readers default to sequential reading; these two make random access fast.
@@ -144,10 +148,21 @@ class ShardReader:
 
 
 def _cannot_open(path: str, error: RuntimeError) -> ArrayRecordFileError:
-    if "://" not in path and not os.path.exists(path):
+    try:
+        if "://" not in path:
+            # Says why, which the format's library does only in words.
+            with open(path, "rb"):
+                pass
+    except FileNotFoundError:
         return ArrayRecordFileNotFoundError(
             f"There is no ArrayRecord file {path}: check the path, or whether the disk is mounted."
         )
+    except PermissionError:
+        return ArrayRecordPermissionError(
+            f"{path} may not be read: change its permissions, or those of its directories."
+        )
+    except OSError:
+        pass
     if os.path.isdir(path):
         return ArrayRecordFileError(
             f"{path} is a directory: give its files, for instance as "

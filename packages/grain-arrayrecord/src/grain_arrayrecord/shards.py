@@ -6,6 +6,7 @@ import dataclasses
 import glob
 import os
 import re
+import urllib.parse
 from collections.abc import Iterator, Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -110,6 +111,10 @@ def _resolve_one(entry: PathOrInstruction) -> Iterator[Shard]:
 
 
 def _resolve_path(path: str) -> Iterator[Shard]:
+    if path.startswith("file://"):
+        # The format's library would look for a file of that name.
+        path = re.sub("^file://(localhost(?=/))?", "", path)
+        path = path if os.path.lexists(path) else urllib.parse.unquote(path)
     if os.path.exists(path):
         yield Shard(path)
         return

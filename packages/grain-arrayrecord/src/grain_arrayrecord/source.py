@@ -91,10 +91,11 @@ class ArrayRecordDataSource:
                 f"{wanted.dtype} with shape {wanted.shape}."
             )
         order = np.argsort(wanted, kind="stable")
-        wanted = wanted[order].astype(np.int64, copy=False)
+        wanted = wanted[order]
         for end in (wanted[0], wanted[-1]):
             if not 0 <= end < self._length:
                 raise self._outside(int(end))
+        wanted = wanted.astype(np.int64, copy=False)
         first = bisect.bisect_right(self._starts, int(wanted[0])) - 1
         last = bisect.bisect_right(self._starts, int(wanted[-1])) - 1
         if first == last:

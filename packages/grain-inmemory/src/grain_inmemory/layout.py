@@ -218,7 +218,13 @@ def _columns(elements: Mapping[Any, Any]) -> Blocks:
     for name, column in elements.items():
         if not isinstance(name, str):
             raise TypeError(f"The names of columns must be strings, got {name!r}.")
-        columns[name] = _plain(f"Column {name!r}", np.asarray(column))
+        try:
+            array = np.asanyarray(column)
+        except ValueError as error:
+            raise ValueError(
+                f"Column {name!r} does not make an array: {error} Give a list of dicts instead."
+            ) from error
+        columns[name] = _plain(f"Column {name!r}", array)
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"All columns must have the same length, got {lengths}.")
@@ -232,6 +238,11 @@ def _plain(what: str, array: np.ndarray) -> np.ndarray:
         raise TypeError(
             f"{what} holds Python objects ({array.dtype}), which have no place in shared memory. "
             "Convert it to a type of fixed size, or give a list of elements instead."
+        )
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(
+            f"{what} is masked, and a mask has no place in shared memory. Fill it first, or give the"
+            " mask as a column of its own."
         )
     return np.ascontiguousarray(array)
 
@@ -271,13 +282,19 @@ def open_table(name: str, memory: Any) -> tuple[Table, str]:
         raise ValueError(
             f"The shared memory named {name!r} was not made by this kind of source: check the name."
         )
-    described = pickle.loads(memory[_HEADER.size : _HEADER.size + length])
-    start = _aligned(_HEADER.size + length)
-    blocks = {
-        block: np.frombuffer(memory, dtype, int(np.prod(shape)), start + offset).reshape(shape)
-        for block, dtype, shape, offset in described["places"]
-    }
-    return _TABLES[described["kind"]](blocks), described["digest"]
+    try:
+        described = pickle.loads(memory[_HEADER.size : _HEADER.size + length])
+        start = _aligned(_HEADER.size + length)
+        blocks = {
+            block: np.frombuffer(memory, dtype, int(np.prod(shape)), start + offset).reshape(shape)
+            for block, dtype, shape, offset in described["places"]
+        }
+        return _TABLES[described["kind"]](blocks), described["digest"]
+    except Exception as error:
+        raise ValueError(
+            f"The shared memory named {name!r} is damaged, or was made by another version: {error!r}."
+            " Make the source anew."
+        ) from error
 
 
 def _aligned(size: int) -> int:

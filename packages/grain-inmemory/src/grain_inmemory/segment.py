@@ -11,6 +11,7 @@ import dataclasses
 import errno
 import mmap
 import os
+import re
 import sys
 from collections.abc import Callable
 from multiprocessing import resource_tracker
@@ -18,6 +19,10 @@ from multiprocessing.shared_memory import SharedMemory
 
 if sys.platform != "win32":
     import _posixshmem  # type: ignore[import-not-found]
+
+
+# Systems allow a little more, in bytes, and some of them cut off what they do not allow.
+_NAME = re.compile(r"[^/\\\0]{1,200}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +35,11 @@ class Segment:
 
 def create(size: int, name: str | None, fill: Callable[[memoryview], None]) -> SharedMemory:
     """Makes a segment and lets `fill` write it; the result is closed, and good for `unlink`."""
+    if name is not None and not _NAME.fullmatch(name):
+        raise ValueError(
+            f"Shared memory cannot be named {name!r:.300}: give one to 200 characters, none of which"
+            " is a slash or a null character."
+        )
     try:
         memory = SharedMemory(name=name, create=True, size=size)
     except FileExistsError as error:

@@ -45,26 +45,45 @@ class TfdsDataSource:
         builder_kwargs: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        self._source: Any = tfds.data_source(
-            name,
-            split=split,
-            data_dir=data_dir,
-            decoders=decoders,
-            download=download,
-            builder_kwargs=dict(builder_kwargs) if builder_kwargs is not None else None,
-            **options,
-        )
+        try:
+            self._source: Any = tfds.data_source(
+                name,
+                split=split,
+                data_dir=data_dir,
+                decoders=decoders,
+                download=download,
+                builder_kwargs=dict(builder_kwargs) if builder_kwargs is not None else None,
+                **options,
+            )
+        except Exception as error:
+            error.add_note(
+                f"This was raised for TfdsDataSource({name!r}, split={split!r},"
+                f" data_dir={data_dir!r}). The part of the split must have examples, and the dataset"
+                " must have been prepared in ArrayRecord form in that directory, or be one that can"
+                " be downloaded."
+            )
+            raise
         if not hasattr(self._source, "dataset_info"):
             given = f"split={split!r}" if split is not None else "no split"
             raise ValueError(
                 f"Name one split of {name!r}, got {given}; there are {_names_of(self._source)}."
+            )
+        if self._source_length() < 1:
+            raise ValueError(
+                f"The split {split!r} of {name!r} has no examples: its end is not behind its start."
             )
         info = self._source.dataset_info
         self._full_name = str(info.full_name)
         self._directory = str(info.data_dir)
         self._split = str(split)
         self._decoders = _kinds(decoders)
-        self._length = len(self._source)
+        self._length = self._source_length()
+
+    def _source_length(self) -> int:
+        try:
+            return len(self._source)
+        except ValueError:  # which is what Python makes of a negative length
+            return 0
 
     @property
     def dataset_info(self) -> Any:
@@ -104,6 +123,8 @@ class TfdsDataSource:
                 f"This was read for {self._full_name} in {self._directory}. A file there is "
                 "missing, truncated or damaged: prepare the dataset again, or copy it again."
             )
+            # Which also opens the file anew when it is mended: TFDS would keep the broken reader.
+            self.close()
             raise
 
     def __iter__(self) -> Iterator[Any]:
