@@ -126,3 +126,72 @@ def test_threads_that_want_one_value_share_its_making():
         thread.join(60)
     assert not any(thread.is_alive() for thread in threads)
     assert 1 <= len(made) <= 7
+
+
+class Interrupting(BoundedCache):
+    """Ctrl-C at one of the places where Python looks for signals."""
+
+    def __init__(self, limit, where: str):
+        super().__init__(limit)
+        self.where = where
+
+    def _interrupt(self, place: str) -> None:
+        if place == self.where:
+            self.where = ""
+            raise KeyboardInterrupt
+
+    def _make_room(self, size):
+        room = super()._make_room(size)
+        self._interrupt("before making")
+        return room
+
+    def _trim(self, wanted=0):
+        super()._trim(wanted)
+        if not wanted:
+            self._interrupt("after making")
+
+    def _pin(self, *arguments):
+        entry = super()._pin(*arguments)
+        self._interrupt("before using")
+        return entry
+
+
+@pytest.mark.parametrize(
+    "where", ["before making", "making", "after making", "before using", "using"]
+)
+@pytest.mark.parametrize("limit", [0, 15, 100])
+def test_after_an_interrupt_everything_can_be_used_and_the_bound_holds(where, limit):
+    cache = Interrupting(limit, where)
+
+    def make():
+        cache._interrupt("making")
+        return "value 1", 10
+
+    with pytest.raises(KeyboardInterrupt), cache.use(1, 10, make):
+        cache._interrupt("using")
+    for key in (1, 2, 3, 1, 2):
+        use(cache, key, 10)
+        assert cache.used <= limit
+    cache.clear()
+    assert cache.used == 0
+
+
+def test_whoever_waits_for_someone_who_was_interrupted_goes_on():
+    cache = BoundedCache(10)
+    waits = threading.Event()
+    using = cache.use(1, 10, lambda: ("value 1", 10))
+    using.__enter__()
+
+    def wait(patience):
+        waits.set()
+        return wait_for(patience)
+
+    wait_for, cache._changed.wait = cache._changed.wait, wait
+    thread = threading.Thread(target=use, args=(cache, 2, 10))
+    thread.start()
+    assert waits.wait(60)
+    # Interrupted so late that nobody was told.
+    (cache._entries[1].leases[0]).live = False
+    thread.join(60)
+    assert not thread.is_alive()
+    using.__exit__(None, None, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import numpy as np
@@ -26,9 +27,14 @@ def write_index(path: str | os.PathLike[str]) -> str:
     """
     path = os.fspath(path)
     unfinished = f"{index_path(path)}.{os.getpid()}.part"
-    with open(unfinished, "wb") as file:
-        np.save(file, find_lines(path))
-    os.replace(unfinished, index_path(path))
+    try:
+        with open(unfinished, "wb") as file:
+            np.save(file, find_lines(path))
+        os.replace(unfinished, index_path(path))
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(unfinished)
+        raise
     return index_path(path)
 
 

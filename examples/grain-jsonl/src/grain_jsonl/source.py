@@ -189,9 +189,8 @@ class _OpenFiles:
     def close(self) -> None:
         """Closes all files, between reads of other threads."""
         with self._lock:
-            for file in self._open.values():
-                file.close()
-            self._open.clear()
+            while self._open:  # one by one, so that Ctrl-C leaves no closed file behind
+                self._open.popitem()[1].close()
 
     def __del__(self) -> None:
         # Nobody else is left; a forked child could not even take the lock.

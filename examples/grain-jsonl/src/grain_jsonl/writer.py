@@ -29,9 +29,11 @@ def write_elements(path: str | os.PathLike[str], elements: Iterable[Any]) -> int
                 file.write(_line(count, element))
                 count += 1
         os.replace(unfinished, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(unfinished)
+        if isinstance(error, OSError) and error.filename is None:
+            error.add_note(f"This was raised while {path} was written; nothing of it is left.")
         raise
     return count
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import functools
+import io
 import mmap
 import os
 import re
@@ -85,17 +87,16 @@ def attach(name: str) -> mmap.mmap | memoryview:
     try:
         if sys.platform == "win32":
             return SharedMemory(name=name).buf
-        handle = _posixshmem.shm_open(f"/{name}", os.O_RDONLY, mode=0o600)
+        # A bare number would be lost, and the memory stay open, if Ctrl-C came right after the call.
+        file = io.FileIO(f"/{name}", opener=functools.partial(_posixshmem.shm_open, mode=0o600))
     except FileNotFoundError as error:
         raise FileNotFoundError(
             errno.ENOENT,
             f"There is no shared memory named {name!r}. Its owner has unlinked it, dropped it or "
             "ended; keep the source alive in the process that made it as long as others attach",
         ) from error
-    try:
-        return mmap.mmap(handle, os.fstat(handle).st_size, access=mmap.ACCESS_READ)
-    finally:
-        os.close(handle)
+    with file:
+        return mmap.mmap(file.fileno(), os.fstat(file.fileno()).st_size, access=mmap.ACCESS_READ)
 
 
 def unlink(name: str) -> None:

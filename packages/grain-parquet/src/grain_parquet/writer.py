@@ -50,9 +50,11 @@ def write_elements(
             for rows in _groups(elements, row_group_size):
                 file.add(rows)
         os.replace(unfinished, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(unfinished)
+        if isinstance(error, OSError) and error.filename is None:
+            error.add_note(f"This was raised while {path} was written; nothing of it is left.")
         raise
     return file.rows
 
