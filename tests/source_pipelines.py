@@ -1,7 +1,7 @@
 """Pipelines over a source, for the tests of every plugin: one stream and one state, whoever computes it.
 
 A test module has a fixture `source`, and a subclass of `PipelinesOverASource` that names a function of
-its records.
+its records; of `ColumnsOverASource` as well, if the source gives columns.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any, ClassVar
+
+import pytest
 
 import grain
 
@@ -106,3 +108,20 @@ class PipelinesOverASource:
             assert from_each(iterator, states) == rests(elements)
             assert from_each(iterator, parallel_states) == rests(elements)
         assert [resumed(loader(source, 0), state) for state in parallel_states] == rests(elements)
+
+
+class ColumnsOverASource:
+    """The tests of sources that give columns, too: batches are the same with and without them."""
+
+    def test_batches_from_columns_equal_batches_of_elements(self, source):
+        elements = grain.MapDataset.source(source)
+        for dataset in (elements.shuffle(seed=3), elements[::2], elements.repeat(2)):
+            columns = dataset.batch(5)
+            rows = dataset.map(lambda element: element).batch(5)
+            assert [plain(columns[i]) for i in range(len(columns))] == [plain(b) for b in rows]
+
+
+def expect_refused(state, source):
+    """A loader over `source` does not take a state of one over other data."""
+    with pytest.raises(ValueError, match="data source"):
+        resumed(loader(source, 0), state)

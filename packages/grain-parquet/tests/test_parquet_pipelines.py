@@ -9,17 +9,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.source_pipelines import (
+    ColumnsOverASource,
     PipelinesOverASource,
+    expect_refused,
     from_each,
+    in_processes,
     loader,
-    plain,
     rests,
-    resumed,
     steps,
     steps_of,
 )
 
-import grain
 from grain_parquet import ParquetDataSource, ParquetIterDataset
 
 
@@ -33,29 +33,17 @@ def source(tmp_path_factory):
     return ParquetDataSource(str(directory / "*.parquet"), cache_bytes=200)
 
 
-class TestPipelines(PipelinesOverASource):
+class TestPipelines(PipelinesOverASource, ColumnsOverASource):
     @staticmethod
     def function(row):
         return row["id"] * 2
-
-
-def test_batches_from_columns_equal_batches_of_rows(source):
-    for dataset in (
-        grain.MapDataset.source(source).shuffle(seed=3),
-        grain.MapDataset.source(source)[::2],
-        grain.MapDataset.source(source).repeat(2),
-    ):
-        columns = dataset.batch(5)
-        rows = dataset.map(lambda row: row).batch(5)
-        assert [plain(columns[i]) for i in range(len(columns))] == [plain(b) for b in rows]
 
 
 @pytest.mark.parametrize("files", [slice(0, 1), slice(None)], ids=["one file", "several"])
 def test_rows_in_order_are_the_same_from_processes(source, files):
     dataset = ParquetIterDataset(source.paths[files]).map(lambda row: row["id"] + 1).batch(3)
     elements, states = steps(dataset)
-    parallel = dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=2))
-    with iter(parallel) as iterator:
+    with iter(in_processes(dataset)) as iterator:
         assert steps_of(iterator) == (elements, states)
         assert from_each(iterator, json.loads(json.dumps(states))) == rests(elements)
 
@@ -65,5 +53,4 @@ def test_a_checkpoint_of_a_changed_file_is_refused(tmp_path):
     pq.write_table(pa.table({"id": np.arange(12)}), path)
     _, states = steps(loader(ParquetDataSource(path), 0))
     pq.write_table(pa.table({"id": np.arange(12)}), path, row_group_size=5)
-    with pytest.raises(ValueError, match="data source"):
-        resumed(loader(ParquetDataSource(path), 0), states[1])
+    expect_refused(states[1], ParquetDataSource(path))

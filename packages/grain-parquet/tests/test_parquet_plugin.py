@@ -2,31 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import subprocess
-import sys
-
-from grain_parquet import _plugin
+from tests.source_plugin import PluginOfASource
 
 
-def test_describing_the_plugin_loads_none_of_its_dependencies():
-    script = (
-        "import sys, grain_parquet._plugin as plugin; plugin.grain_sources();"
-        "print([name for name in ['pyarrow', 'fsspec'] if name in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
-
-
-def test_the_targets_are_what_the_public_names_say():
-    specs = _plugin.grain_sources()
-    assert [spec.name for spec in specs] == ["parquet", "parquet-iter"]
-    for spec in specs:
-        module, _, name = spec.target.partition(":")
-        target = getattr(importlib.import_module(module), name)
-        package = importlib.import_module("grain_parquet")
-        for public in spec.public_names:
-            assert getattr(package, public) is target
-            assert public in dir(package)
+class TestPlugin(PluginOfASource):
+    package = "grain_parquet"
+    specs = ["parquet", "parquet-iter"]
+    heavy = ["pyarrow", "fsspec"]
