@@ -19,7 +19,7 @@ from typing import Any
 
 from grain.cli import opening
 from grain.cli.command import Command, CommandError, at_least
-from grain.cli.output import print_json
+from grain.cli.output import kept_clean, print_json
 from grain.cli.progress import Progress
 from grain.plugins import UnknownNameError, default_manager
 
@@ -59,7 +59,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Converts, and says what was written."""
     try:
-        write, path = default_manager().writer(arguments.dst)
+        with kept_clean():
+            write, path = default_manager().writer(arguments.dst)
     except UnknownNameError as error:
         raise CommandError(f"{arguments.dst} cannot be written: {error}") from error
     _check_place(arguments.dst, path, force=arguments.force)
