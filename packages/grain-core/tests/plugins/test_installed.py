@@ -118,7 +118,7 @@ def test_a_core_from_a_checkout_names_the_plugins_beside_it(tmp_path) -> None:
         return package_beside_core(name, here)
 
     url = (packages / "grain-core").as_uri()
-    assert beside("grain-parquet", url=url, dir_info={}) == packages / "grain-parquet"
+    assert beside("grain-parquet", url=url, dir_info={}) == str(packages / "grain-parquet")
     assert beside("grain-tfds", url=url, dir_info={}) is None
     assert beside("grain-parquet", url=f"{url}.whl", archive_info={}) is None
     assert beside("grain-parquet", url="https://a.example/grain-core", dir_info={}) is None

@@ -14,9 +14,9 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
+
+from grain.plugins.uris import unquoted
 
 CORE = "grain-core"
 
@@ -123,7 +123,7 @@ def entry_points(text: str, group: str) -> list[tuple[str, str]]:
 
 def package_beside_core(
     name: str, distributions: Iterable[Distribution] | None = None
-) -> Path | None:
+) -> str | None:
     """The folder of a package in the checkout that the core was installed from, if that is so."""
     for distribution in installed_distributions() if distributions is None else distributions:
         if CORE in headers_of(distribution)["name"]:
@@ -132,14 +132,13 @@ def package_beside_core(
         return None
     try:
         origin = json.loads(distribution.read_text("direct_url.json") or "{}")
-        url = urlsplit(origin["url"])
-        if url.scheme != "file" or "dir_info" not in origin:
+        url = origin["url"]
+        if "dir_info" not in origin or not url.startswith("file://"):
             return None
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    path = unquote(url.path)
-    folder = Path(path.lstrip("/") if os.name == "nt" else path).parent / name
-    return folder if (folder / "pyproject.toml").is_file() else None
+    folder = os.path.join(os.path.dirname(unquoted(url.removeprefix("file://"))), name)
+    return folder if os.path.isfile(os.path.join(folder, "pyproject.toml")) else None
 
 
 def load_object(reference: str) -> Any:

@@ -52,7 +52,7 @@ def ownership_problems(
             continue
         files = dict(_files_in_package(distribution))
         if normalise(name) == GOOGLE or files:
-            problems.append(_intrusion(name, version, files, package=package, again=f"{again}"))
+            problems.append(_intrusion(name, version, files, package=package, again=again))
     return problems
 
 

@@ -45,7 +45,7 @@ class Uri:
             self.rest.removeprefix("localhost") if self.rest.startswith("localhost/") else self.rest
         )
         # People write paths with a percent sign in them behind `file://`; programs quote.
-        return path if os.path.lexists(path) else _unquoted(path)
+        return path if os.path.lexists(path) else unquoted(path)
 
     def readings(self) -> Iterator[tuple[str, str]]:
         """The ways to read it as a plugin's scheme and the path that plugin gets.
@@ -85,7 +85,13 @@ class Uri:
         return ""
 
 
-def _unquoted(path: str) -> str:
+def unquoted(path: str) -> str:
+    """A path with its percent signs resolved.
+
+    Example:
+        >>> unquoted("/my%20file")
+        '/my file'
+    """
     # What `urllib.parse.unquote` does, which takes longer to import than all else that is done here.
     return re.sub(
         r"(?:%[0-9a-fA-F]{2})+",
