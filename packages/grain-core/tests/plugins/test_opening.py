@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grain.plugins import PluginNotInstalledError, PluginUnusableError, UnknownNameError
+from grain.plugins.checkout import install_command
 from grain.plugins.known import KNOWN_PLUGINS
 from grain.plugins.uris import Uri
 
@@ -96,7 +97,7 @@ def test_a_published_format_that_is_not_installed_says_what_to_install(manager, 
         manager.open(uri)
     assert repr(uri) in str(raised.value)
     (known,) = (known for known in KNOWN_PLUGINS if known.name == extra)
-    assert known.install in str(raised.value)
+    assert install_command(known) in str(raised.value)
 
 
 def test_an_unknown_format_mentions_plugins_that_could_not_be_asked(site) -> None:

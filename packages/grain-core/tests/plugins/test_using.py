@@ -12,6 +12,7 @@ from grain.plugins import (
     Status,
     UnknownNameError,
 )
+from grain.plugins.checkout import install_command
 from grain.plugins.known import KNOWN_PLUGINS
 
 
@@ -88,7 +89,7 @@ def test_a_published_name_that_is_not_installed_says_what_to_install(site, known
     for name in known.public_names:
         with pytest.raises(PluginNotInstalledError) as raised:
             manager.resolve(name)
-        assert known.install in str(raised.value)
+        assert install_command(known) in str(raised.value)
         assert known.distribution in str(raised.value)
 
 

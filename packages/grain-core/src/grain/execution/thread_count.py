@@ -7,8 +7,6 @@ every short call to the system. Which it is nobody knows beforehand, so both are
 
 from __future__ import annotations
 
-import dataclasses
-
 # Enough to be ahead of the consumer, and to use a second processor where that is possible.
 _FEW = 2
 # Nothing is decided by less than this.
@@ -29,7 +27,6 @@ _AS_GOOD = 0.9
 _HOLD = 64
 
 
-@dataclasses.dataclass(slots=True)
 class _Window:
     """Blocks that were read by one number of threads.
 
@@ -43,13 +40,12 @@ class _Window:
       end: when the last was finished.
     """
 
-    blocks: int = 0
-    waited: float = 0.0
-    elements: int = 0
-    busy: float = 0.0
-    reading: float = 0.0
-    begin: float = float("inf")
-    end: float = 0.0
+    __slots__ = ("begin", "blocks", "busy", "elements", "end", "reading", "waited")
+
+    def __init__(self) -> None:
+        self.blocks = self.elements = 0
+        self.waited = self.busy = self.reading = self.end = 0.0
+        self.begin = float("inf")
 
     @property
     def seconds(self) -> float:

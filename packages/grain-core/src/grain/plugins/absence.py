@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from grain.plugins.checkout import install_command
 from grain.plugins.claims import Claims, Space
 from grain.plugins.errors import (
     PluginError,
@@ -56,7 +57,7 @@ def absent(
         if plugin is None:
             return PluginNotInstalledError(
                 f"{_capital(what)} comes from {known.distribution}, which is not installed."
-                f" Install it with: {known.install}"
+                f" Install it with: {install_command(known)}"
             )
         if _is_unread(plugin):
             return unusable(what, plugin)

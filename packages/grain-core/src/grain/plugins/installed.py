@@ -9,14 +9,11 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.machinery
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
-
-from grain.plugins.uris import unquoted
 
 CORE = "grain-core"
 
@@ -119,26 +116,6 @@ def entry_points(text: str, group: str) -> list[tuple[str, str]]:
                 raise ValueError(f"entry_points.txt has {line!r}, expected 'name = module'")
             found.append((name, value.partition("[")[0].strip()))
     return found
-
-
-def package_beside_core(
-    name: str, distributions: Iterable[Distribution] | None = None
-) -> str | None:
-    """The folder of a package in the checkout that the core was installed from, if that is so."""
-    for distribution in installed_distributions() if distributions is None else distributions:
-        if CORE in headers_of(distribution)["name"]:
-            break
-    else:
-        return None
-    try:
-        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
-        url = origin["url"]
-        if "dir_info" not in origin or not url.startswith("file://"):
-            return None
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return None
-    folder = os.path.join(os.path.dirname(unquoted(url.removeprefix("file://"))), name)
-    return folder if os.path.isfile(os.path.join(folder, "pyproject.toml")) else None
 
 
 def load_object(reference: str) -> Any:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from grain.plugins.installed import CORE, package_beside_core
-
 
 class KnownPlugin(NamedTuple):
     """A published plugin, described well enough to say what to install."""
@@ -18,12 +16,15 @@ class KnownPlugin(NamedTuple):
 
     @property
     def install(self) -> str:
-        """The command that installs it: from the checkout that the core is from, or from the index.
+        """The command that installs it from the package index.
 
         The bound keeps pip from taking the other grain-core, of a version below 1, that the index has.
+
+        Example:
+            >>> KNOWN_PLUGINS[0].install
+            'pip install "grain-core[arrayrecord]>=1,<2"'
         """
-        wanted = package_beside_core(self.distribution) or f"{CORE}[{self.name}]>=1,<2"
-        return f'pip install "{wanted}"'
+        return f'pip install "grain-core[{self.name}]>=1,<2"'
 
 
 KNOWN_PLUGINS = (

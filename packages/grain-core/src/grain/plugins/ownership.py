@@ -7,13 +7,8 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from grain.plugins.installed import (
-    CORE,
-    ISOLATED,
-    Distribution,
-    headers_of,
-    package_beside_core,
-)
+from grain.plugins.checkout import package_beside_core
+from grain.plugins.installed import CORE, ISOLATED, Distribution, headers_of
 from grain.plugins.settings import normalise
 from grain.version import __version__
 

@@ -8,6 +8,7 @@ from grain.cli.command import Command
 from grain.cli.output import kept_clean, print_json, table
 from grain.cli.plugins.report import HEADER, as_data, eager_note, known_as_data, row
 from grain.plugins import default_manager
+from grain.plugins.checkout import install_command
 from grain.version import __version__
 
 
@@ -39,7 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     if missing:
         print("\nNot installed:")
         rows = [
-            (f"  {known.name}", ", ".join(known.public_names), known.install) for known in missing
+            (f"  {known.name}", ", ".join(known.public_names), install_command(known))
+            for known in missing
         ]
         print(table(("  NAME", "PROVIDES", "INSTALL WITH"), rows))
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grain.plugins import KnownPlugin, Plugin, PluginSpec
+from grain.plugins.checkout import install_command
 
 HEADER = ("NAME", "DISTRIBUTION", "VERSION", "STATUS", "PROVIDES / REASON")
 
@@ -55,7 +56,7 @@ def known_as_data(known: KnownPlugin) -> dict[str, Any]:
         "name": known.name,
         "distribution": known.distribution,
         "public_names": list(known.public_names),
-        "install": known.install,
+        "install": install_command(known),
     }
 
 
