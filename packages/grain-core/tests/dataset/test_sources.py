@@ -95,7 +95,9 @@ class GivesNone(Records):
 
 
 @pytest.mark.parametrize(
-    "source", [WrongCount(-1), WrongCount(1), WrongCount(-20), GivesNone()], ids=repr
+    "source",
+    [WrongCount(-1), WrongCount(1), WrongCount(-20), GivesNone()],
+    ids=["one too few", "one too many", "none", "nothing"],
 )
 def test_a_batched_read_that_gives_another_number_of_records_is_an_error_with_both_counts(source):
     ds = Map.source(source)
