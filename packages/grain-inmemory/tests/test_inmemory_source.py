@@ -157,10 +157,10 @@ def test_elements_outlive_the_source():
 def test_indices_are_whole_numbers_inside_of_the_source():
     with InMemoryDataSource([10, 20, 30]) as source:
         assert source[np.int64(1)] == source[np.uint8(1)] == 20
-        for outside in (3, -1, 10**20):
+        for outside in (3, -4, 10**20):
             with pytest.raises(IndexError, match="index out of range"):
                 source[outside]
-        for outside in ([0, 3], [-1], np.array([0, 3])):
+        for outside in ([0, 3], [-4], np.array([0, 3])):
             with pytest.raises(IndexError, match="index out of range"):
                 source.__getitems__(outside)
             with pytest.raises(IndexError, match="index out of range"):
@@ -287,3 +287,14 @@ def test_memory_that_was_written_over_is_named():
                 SharedMemoryDataSource(name=source.name)
         finally:
             memory.close()
+
+
+def test_negative_indices_count_from_the_end_as_in_a_list() -> None:
+    with SharedMemoryDataSource([5, 6, 7]) as source:
+        assert [source[index] for index in (-1, -2, -3)] == [7, 6, 5]
+        assert source.__getitems__([-1, 0, -3]) == [7, 5, 5]
+    with SharedMemoryDataSource({"a": np.arange(4), "b": np.arange(4) / 2}) as source:
+        assert source[-1] == {"a": 3, "b": 1.5}
+        assert source.__getcolumns__([-1, 1])["a"].tolist() == [3, 1]
+    with SharedMemoryDataSource([]) as source, pytest.raises(IndexError, match="0 elements"):
+        source[-1]

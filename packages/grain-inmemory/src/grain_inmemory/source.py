@@ -77,9 +77,9 @@ class SharedMemoryDataSource(Sequence[Any]):
 
     def __getitem__(self, index: SupportsIndex) -> Any:  # type: ignore[override]
         index = operator.index(index)
-        if not 0 <= index < self._length:
+        if not -self._length <= index < self._length:
             raise self._outside(index)
-        return self._live_table().one(index)
+        return self._live_table().one(index % self._length)
 
     def __getitems__(self, indices: Sequence[int] | np.ndarray) -> list[Any]:
         """Many elements, in the order asked for."""
@@ -99,9 +99,10 @@ class SharedMemoryDataSource(Sequence[Any]):
                 f"{wanted.dtype} with shape {wanted.shape}."
             )
         low, high = int(wanted.min()), int(wanted.max())
-        if low < 0 or high >= self._length:
-            raise self._outside(low if low < 0 else high)
-        return wanted.astype(np.int64, copy=False)
+        if low < -self._length or high >= self._length:
+            raise self._outside(low if low < -self._length else high)
+        wanted = wanted.astype(np.int64, copy=False)
+        return wanted if low >= 0 else wanted % self._length
 
     def _live_table(self) -> Table:
         table = self._table
