@@ -35,7 +35,7 @@ def test_an_example_says_what_it_shows_and_how_to_run_it(name: str) -> None:
     assert text is not None
     assert f"python examples/{name}" in text
     if name != "demo.py":
-        assert re.search(r"^Install: grain-core", text, re.MULTILINE)
+        assert re.search(r"^Install: pip install .*\./packages/grain-core", text, re.MULTILINE)
 
 
 def test_every_example_is_tested() -> None:

@@ -22,11 +22,16 @@ def data_of(made: Any) -> list[Any]:
     return [record.data for record in made]
 
 
-def test_a_map_keeps_the_metadata():
+def without_keys(given):
+    return [record.metadata.remove_record_key() for record in given]
+
+
+def test_a_map_keeps_the_metadata_but_for_the_key():
     given = records(1, 2)
     made = list(MapOperation(lambda x: x * 10)(iter(given)))
     assert data_of(made) == [10, 20]
-    assert [record.metadata for record in made] == [record.metadata for record in given]
+    assert [record.metadata for record in made] == without_keys(given)
+    assert all(record.metadata.record_key is None for record in made)
 
 
 def test_a_random_map_uses_the_generator_of_the_record():
@@ -40,9 +45,11 @@ def test_a_random_map_without_generators_says_so():
         list(RandomMapOperation(lambda x, rng: x)(iter(records(1, seed=None))))
 
 
-def test_a_filter_keeps_records_as_they_are():
+def test_a_filter_keeps_records_but_for_their_keys():
     given = records(1, 2, 3)
-    assert list(FilterOperation(lambda x: x != 2)(iter(given))) == [given[0], given[2]]
+    made = list(FilterOperation(lambda x: x != 2)(iter(given)))
+    assert data_of(made) == [1, 3]
+    assert [record.metadata for record in made] == without_keys([given[0], given[2]])
 
 
 @pytest.mark.parametrize(("drop", "sizes"), [(False, [2, 2, 1]), (True, [2, 2])])

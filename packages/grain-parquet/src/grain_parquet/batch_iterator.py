@@ -88,10 +88,12 @@ def _run_of(batches: list[Batch], states: list[Any]) -> Run:
 
 
 def _put_together(names: list[str], pieces: _Pieces) -> Batch:
-    return {name: _stack_column(number, pieces) for number, name in enumerate(names)}
+    # Sorted by name, as in every batch.
+    order = sorted(range(len(names)), key=names.__getitem__)
+    return {names[number]: _stack_column(names[number], number, pieces) for number in order}
 
 
-def _stack_column(number: int, pieces: _Pieces) -> Any:
+def _stack_column(name: str, number: int, pieces: _Pieces) -> Any:
     arrays = [columns[number].numbers(begin, end) for columns, begin, end in pieces]
     numbers = [array for array in arrays if array is not None]
     if len(numbers) == len(pieces) and len({array.dtype for array in numbers}) == 1:
@@ -100,4 +102,10 @@ def _stack_column(number: int, pieces: _Pieces) -> Any:
     for columns, begin, end in pieces:
         values += columns[number].values(begin, end)
     texts = all(columns[number].is_text for columns, _, _ in pieces)
-    return np.array(values) if texts and None not in values else tree.stack(values)
+    if texts and None not in values:
+        return np.array(values)
+    try:
+        return tree.stack(values)
+    except ValueError:
+        # Once more with the name, so that the error tells which column it is.
+        return tree.stack([{name: value} for value in values])[name]
