@@ -16,6 +16,7 @@ from grain.dataset.context import IterationContext, current_context
 from grain.dataset.frames import clear_frames
 from grain.dataset.runs import END, Run
 from grain.dataset.saving import SavesItself
+from grain.execution.recycling import keep_freed_memory
 
 T = TypeVar("T")
 
@@ -136,6 +137,7 @@ class RunIterator(DatasetIterator[T], Generic[T]):
 
     def __init__(self, parents: DatasetIterator[Any] | Sequence[DatasetIterator[Any]] = ()):
         super().__init__(parents)
+        keep_freed_memory()
         self._run = END
         self._rest: Iterator[Any] = iter(END.elements)
         self._run_size = 1

@@ -1,4 +1,4 @@
-"""Memory of large arrays that are gone, kept for the next ones of about the same size.
+"""Memory of arrays that are gone, kept for the next ones of about the same size.
 
 A loop that takes batches drops one for each that it gets. Handed back to the system and asked for
 again, the same memory costs a page fault for every page and is cleared first, which takes longer than
@@ -7,6 +7,7 @@ filling it with data that is at hand.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,18 @@ ALIGNMENT = 64
 # One is in the consumer's hands while the next is filled, so there is seldom more than one to keep.
 _MOST_KEPT = 2
 _MOST_BYTES_KEPT = 128 << 20
+# What the C library has once been given back of this size it does not return to the system again.
+_FREED_ONCE = 8 << 20
+
+
+@functools.cache
+def keep_freed_memory() -> None:
+    """Has small arrays take memory that was freed before, some megabytes of it, not new pages.
+
+    glibc learns from the largest array that was freed how much to keep, and from small ones alone
+    never learns. This one is not written to, so it takes no memory.
+    """
+    np.empty(_FREED_ONCE, np.uint8)
 
 
 class Recycler:
