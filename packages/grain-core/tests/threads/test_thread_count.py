@@ -70,6 +70,22 @@ def test_threads_that_are_in_each_others_way_become_few(alone):
     assert machine.levels[50:].count(16) < 0.1 * len(machine.levels)
 
 
+def test_reads_that_compute_begin_with_a_few_threads_and_stay_there_if_more_bring_nothing():
+    machine = Machine(ThreadCount(16, ALONE, waits=False), in_each_others_way, lambda threads: 1.0)
+    machine.read(2000)
+    assert machine.count.now == 2
+    # Four were tried, and told enough.
+    assert set(machine.levels) == {2, 4}
+    assert machine.levels.count(4) < 100
+
+
+def test_reads_that_compute_without_the_lock_soon_have_all_threads():
+    machine = Machine(ThreadCount(16, ALONE, waits=False), float, float)
+    assert machine.read(40) == 16
+    assert machine.levels[0] == 2
+    assert machine.read(1000) == 16
+
+
 def test_a_few_that_are_slower_give_way_to_all_again():
     """A machine that was busy made threads look useless, or they read what is half waiting."""
     machine = Machine(
@@ -105,8 +121,12 @@ def test_there_is_nothing_to_decide_between_few_and_few(most):
 def test_a_reader_stops_threads_that_are_in_the_way_and_loses_nothing(
     clock, gated, reading_threads
 ):
-    """Reads that keep the interpreter's lock: while one computes, time goes by for all."""
-    source = gated(10_000, on_read=lambda index: clock.compute(0.003))
+    """The first reads wait, the others keep the interpreter's lock: time goes by for all."""
+
+    def read(index: int) -> None:
+        (clock.wait if index < 200 else clock.compute)(0.003)
+
+    source = gated(10_000, on_read=read)
     iterator = iter(grain.MapDataset.source(source).to_iter_dataset(grain.ReadOptions(8, 32)))
     found: list[int] = []
     all_of_them = few_of_them = False

@@ -7,8 +7,9 @@ every short call to the system. Which it is nobody knows beforehand, so both are
 
 from __future__ import annotations
 
-# Enough to be ahead of the consumer, and to use a second processor where that is possible.
-_FEW = 2
+# Two are enough to be ahead of the consumer, and to use a second processor where that is possible.
+# If four bring more than two, so will all.
+_LEVELS = (2, 4)
 # Nothing is decided by less than this.
 _LEAST_BLOCKS = 8
 _LEAST_SECONDS = 0.02
@@ -66,29 +67,39 @@ class _Window:
 class ThreadCount:
     """Decides by what was read how many threads read on.
 
+    Those that wait begin with all of them, the others with a few; more are tried step by step.
+
     Args:
       most: how many there may be.
       alone: seconds that the consumer's thread takes for an element when nobody helps it, if known.
+      waits: whether it then waits most of the time for something else than the processor.
 
     Attributes:
-      now: how many there should be.
       turn: counts the changes; blocks are told apart by it, for those under way at a change belong to
         the number before.
     """
 
-    def __init__(self, most: int, alone: float | None):
-        self.now = most
+    def __init__(self, most: int, alone: float | None, waits: bool = True):
         self.turn = 0
-        self._most = most
-        self._few = min(_FEW, most)
+        self._levels = [*(level for level in _LEVELS if level < most), most]
+        self._level = len(self._levels) - 1 if waits else 0
         self._alone = alone
-        # While another number is on trial: the rate of the one before.
-        self._rival: float | None = None
+        # While another level is on trial: the one before, and its rate.
+        self._rival: tuple[int, float] | None = None
         self._hold = 0
         self._next_hold = _HOLD
-        # For which share of their time a few threads were busy when they were found to be enough.
+        # For which share of their time threads were busy when there were found to be enough of them.
         self._share = 0.0
         self._window = _Window()
+
+    @property
+    def now(self) -> int:
+        """How many there should be."""
+        return self._levels[self._level]
+
+    @property
+    def _at_most(self) -> bool:
+        return self._level == len(self._levels) - 1
 
     def note(
         self, turn: int, count: int, begin: float, seconds: float, busy: float, waited: float
@@ -103,7 +114,7 @@ class ThreadCount:
           busy: how long a processor was busy with it.
           waited: how long the consumer waited for it.
         """
-        if turn != self.turn or self._few == self._most:
+        if turn != self.turn or len(self._levels) == 1:
             return
         window = self._window
         window.blocks += 1
@@ -121,16 +132,17 @@ class ThreadCount:
 
     def _judge(self, window: _Window) -> None:
         if self._rival is not None:
-            self._decide(window, self._rival)
+            self._decide(window, *self._rival)
         elif self._hold and not self._has_changed(window):
             self._hold -= 1
-        elif self.now == self._few or self._in_the_way(window):
-            self._rival = window.rate
-            self._switch()
+        elif not self._at_most:
+            self._try(self._level + 1, window)
+        elif self._in_the_way(window):
+            self._try(0, window)
 
     def _has_changed(self, window: _Window) -> bool:
-        """Whether a few threads wait much more than they did."""
-        if self.now != self._few or window.share > _CHANGED * self._share:
+        """Whether threads that were enough wait much more than they did."""
+        if self._at_most or window.share > _CHANGED * self._share:
             return False
         self._share = window.share
         return True
@@ -141,21 +153,28 @@ class ThreadCount:
         low, high = _ONE_PROCESSOR
         if processors < low:
             return False  # They wait for something else than each other.
-        gains = self._alone is None or window.rate * self._alone >= _LEAST_GAIN
-        return not gains or processors < high
+        if self._alone is not None:
+            return window.rate * self._alone < _LEAST_GAIN
+        return processors < high
 
-    def _decide(self, window: _Window, rival: float) -> None:
+    def _try(self, level: int, window: _Window) -> None:
+        self._rival = (self._level, window.rate)
+        self._share = window.share
+        self._go_to(level)
+
+    def _decide(self, window: _Window, before: int, rate: float) -> None:
         """Keeps what is on trial, or goes back to what was before."""
         self._rival = None
-        if self.now == self._few:
-            self._share = window.share
-        if window.rate < rival * (_BETTER if self.now == self._most else _AS_GOOD):
-            self._switch()
+        more = self._level > before
+        if window.rate < rate * (_BETTER if more else _AS_GOOD):
+            self._go_to(before)
             self._hold, self._next_hold = self._next_hold, 2 * self._next_hold
-        else:
-            self._hold, self._next_hold = _HOLD, 2 * _HOLD
+            return
+        self._share = window.share
+        # Where more is better, still more may be.
+        self._hold, self._next_hold = 0 if more else _HOLD, 2 * _HOLD
 
-    def _switch(self) -> None:
-        self.now = self._few if self.now == self._most else self._most
+    def _go_to(self, level: int) -> None:
+        self._level = level
         self.turn += 1
         self._window = _Window()

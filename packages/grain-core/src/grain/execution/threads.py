@@ -88,6 +88,7 @@ class AdaptiveReader:
             self._options,
             self._watch.seconds_per_element,
             element_bytes,
+            self._watch.reading_waits,
         )
 
     def _return_to_consumer(self) -> None:
@@ -122,29 +123,36 @@ class _ConsumerWatch:
     def __init__(self, was_reset: bool = False):
         self.was_reset = was_reset
         self._reading = 0.0  # Seconds spent reading.
+        self._busy = 0.0  # Those among them in which a processor was busy with it.
         self._waiting = 0.0  # Seconds between blocks in which the consumer did not compute.
         self._fastest: collections.deque[float] = collections.deque(maxlen=3)
-        self._started = 0.0
+        self._started = (0.0, 0.0)
         self._ended: tuple[float, float] | None = None
 
     def begin(self) -> None:
-        self._started = time.perf_counter()
+        self._started = time.perf_counter(), time.thread_time()
         if self._ended is not None:
-            paused = self._started - self._ended[0]
-            computed = time.thread_time() - self._ended[1]
+            paused = self._started[0] - self._ended[0]
+            computed = self._started[1] - self._ended[1]
             self._waiting += max(0.0, paused - computed)
 
     def end(self, count: int) -> None:
-        ended = time.perf_counter()
-        self._reading += ended - self._started
+        self._ended = time.perf_counter(), time.thread_time()
+        seconds = self._ended[0] - self._started[0]
+        self._reading += seconds
+        self._busy += self._ended[1] - self._started[1]
         if count:
-            self._fastest.append((ended - self._started) / count)
-        self._ended = (ended, time.thread_time())
+            self._fastest.append(seconds / count)
 
     @property
     def seconds_per_element(self) -> float | None:
         """What an element costs when nobody is in the way; None when none was read."""
         return min(self._fastest, default=None)
+
+    @property
+    def reading_waits(self) -> bool:
+        """Whether reading is mostly waiting for something else than the processor; so it is assumed."""
+        return self._busy <= (1 - _WAITING_SHARE) * self._reading
 
     def forget_pause(self) -> None:
         self._ended = None
@@ -250,11 +258,12 @@ class ThreadedReader:
         options: ReadOptions,
         seconds_per_element: float | None,
         element_bytes: int | None,
+        waits: bool,
     ):
         self._dataset = dataset
         self._stop = stop
         self._max_threads = options.num_threads
-        self._thread_count = ThreadCount(options.num_threads, seconds_per_element)
+        self._thread_count = ThreadCount(options.num_threads, seconds_per_element, waits)
         self._running = 0
         self._buffer = options.prefetch_buffer_size
         self._tasks = _Tasks()
