@@ -8,8 +8,8 @@ Run with a Python that has the reference installed, from the project's root:
 The data is compact JSON, one fact a line, so that a re-recording is easy to review. It was recorded
 from grain 0.2.18 with jax installed beside it: without jax the reference flattens trees by another
 rule, so that named parts of a mix come in the order they were given instead of sorted, and a None
-inside an element is stacked as a leaf. Compared with its own data the reference disagrees on
-`pack_concat*`, since those states do not survive JSON there.
+inside an element is stacked as a leaf. Compared with its own data the reference disagrees on the facts
+of `LOST_IN_JSON`, whose states do not survive JSON there; that it does so is expected of it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,16 @@ from .compare import compare
 from .observe import observe
 from .registry import FACTS
 from .surface import describe_all
+
+# Facts whose states the reference writes but, once they were JSON, does not restore; in nothing else
+# does it disagree with what was recorded of it.
+LOST_IN_JSON = (
+    "pack_concat",
+    "pack_concat_with_bos",
+    "pack_concat_with_full_length_unsplit",
+    "pack_concat_with_meta_feature",
+    "pack_concat_with_short_target",
+)
 
 DATA = Path(__file__).parent / "data"
 FACTS_FOLDER = DATA / "reference_0_2_18"
@@ -67,19 +77,26 @@ def record() -> int:
 
 
 def report() -> int:
-    """Prints each fact that the installed grain does not agree with; gives how many."""
+    """Prints each fact that the installed grain does not agree with; gives how many are unexpected."""
     recorded = load_recorded()
-    disagreements = 0
+    disagreements = unexpected = 0
     for fact in FACTS.values():
         try:
             problems = compare(fact, recorded[fact.name])
         except Exception as failure:
             problems = [f"{type(failure).__name__}: {failure}"]
-        if problems:
+        expected = fact.name in LOST_IN_JSON
+        if expected and not problems:
+            unexpected += 1
+            print(f"{fact.name} agrees, though it is listed as one that does not.")
+        elif problems:
             disagreements += 1
-            print(fact.name, *problems, sep="\n    ")
-    print(f"{len(FACTS) - disagreements} of {len(FACTS)} agree")
-    return disagreements
+            unexpected += not (expected and all("after restoring" in text for text in problems))
+            print(f"{fact.name}{' (expected)' if expected else ''}", *problems, sep="\n    ")
+    print(
+        f"{len(FACTS) - disagreements} of {len(FACTS)} agree; {unexpected} differ from what is expected"
+    )
+    return unexpected
 
 
 if __name__ == "__main__":
