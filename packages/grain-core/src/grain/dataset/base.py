@@ -22,6 +22,7 @@ import numpy as np
 
 from grain import transforms
 from grain.dataset.iterator import DatasetIterator, RunIterator
+from grain.dataset.lazily import LazyModule
 from grain.dataset.runs import Partial
 from grain.index.permutation import IndexArray
 from grain.observe.notes import note_element
@@ -777,28 +778,45 @@ def apply_transformations(
 
 # The operations import the classes above, and the methods above use the operations: they come last.
 from grain.dataset import batch as batch_ops  # noqa: E402
-from grain.dataset import cache as cache_ops  # noqa: E402
 from grain.dataset import filter as filter_ops  # noqa: E402
-from grain.dataset import flat_map as flat_map_ops  # noqa: E402
-from grain.dataset import limit as limit_ops  # noqa: E402
 from grain.dataset import map as map_ops  # noqa: E402
 from grain.dataset import mix as mix_ops  # noqa: E402
-from grain.dataset import pad_or_trim as pad_or_trim_ops  # noqa: E402
 from grain.dataset import prefetch as prefetch_ops  # noqa: E402
 from grain.dataset import random_map as random_map_ops  # noqa: E402
-from grain.dataset import rebatch as rebatch_ops  # noqa: E402
-from grain.dataset import rekey as rekey_ops  # noqa: E402
 from grain.dataset import repeat as repeat_ops  # noqa: E402
-from grain.dataset import repeat_iter as repeat_iter_ops  # noqa: E402
 from grain.dataset import seed as seed_ops  # noqa: E402
 from grain.dataset import several as several_ops  # noqa: E402
-from grain.dataset import shard_batches as shard_batches_ops  # noqa: E402
 from grain.dataset import shuffle as shuffle_ops  # noqa: E402
 from grain.dataset import slice as slice_ops  # noqa: E402
 from grain.dataset import source as source_ops  # noqa: E402
-from grain.dataset import split as split_ops  # noqa: E402
 from grain.dataset import to_iter as to_iter_ops  # noqa: E402
-from grain.dataset import unbatch as unbatch_ops  # noqa: E402
-from grain.dataset import window_shuffle as window_shuffle_ops  # noqa: E402
-from grain.dataset import zip as zip_ops  # noqa: E402
-from grain.dataset.packing import strategy as packing_ops  # noqa: E402
+
+# Those that few programs use are imported when they are called for.
+if TYPE_CHECKING:
+    from grain.dataset import cache as cache_ops
+    from grain.dataset import flat_map as flat_map_ops
+    from grain.dataset import limit as limit_ops
+    from grain.dataset import pad_or_trim as pad_or_trim_ops
+    from grain.dataset import rebatch as rebatch_ops
+    from grain.dataset import rekey as rekey_ops
+    from grain.dataset import repeat_iter as repeat_iter_ops
+    from grain.dataset import shard_batches as shard_batches_ops
+    from grain.dataset import split as split_ops
+    from grain.dataset import unbatch as unbatch_ops
+    from grain.dataset import window_shuffle as window_shuffle_ops
+    from grain.dataset import zip as zip_ops
+    from grain.dataset.packing import strategy as packing_ops
+else:
+    cache_ops = LazyModule("grain.dataset.cache")
+    flat_map_ops = LazyModule("grain.dataset.flat_map")
+    limit_ops = LazyModule("grain.dataset.limit")
+    pad_or_trim_ops = LazyModule("grain.dataset.pad_or_trim")
+    rebatch_ops = LazyModule("grain.dataset.rebatch")
+    rekey_ops = LazyModule("grain.dataset.rekey")
+    repeat_iter_ops = LazyModule("grain.dataset.repeat_iter")
+    shard_batches_ops = LazyModule("grain.dataset.shard_batches")
+    split_ops = LazyModule("grain.dataset.split")
+    unbatch_ops = LazyModule("grain.dataset.unbatch")
+    window_shuffle_ops = LazyModule("grain.dataset.window_shuffle")
+    zip_ops = LazyModule("grain.dataset.zip")
+    packing_ops = LazyModule("grain.dataset.packing.strategy")
