@@ -86,6 +86,9 @@ class ChainIterator(RunIterator[T]):
 
     def _fill(self) -> None:
         """Keeps every worker busy and the buffer full, and no more."""
+        if self._ahead:  # An interrupt may have come before the last one was counted.
+            last = self._ahead[-1].block
+            self._submitted = last.start + last.count
         size = self._block_size * self._chain.group
         depth = max(2, -(-self._buffer // self._block_size))
         while self._submitted < self._stop and len(self._ahead) < self._workers.count * depth:

@@ -161,19 +161,25 @@ class StreamIterator(RunIterator[T]):
         if self._astray:
             self._return()
         while len(self._tickets) < _AHEAD:
+            # An interrupt before the ticket is noted would lose what it stands for.
+            self._astray = True
             try:
                 ticket = self._workers.submit(self._number, "compute", self._buffer)
             except NOT_SENT:
+                self._astray = False
                 if self._tickets:
                     return  # What was read before comes first, then this again.
                 raise
             self._tickets.append(ticket)
+            self._astray = False
 
     def _return(self) -> None:
         """Lets the worker go back to where the consumer is."""
         if self._known:
             self._seek(self._state)
         else:
+            self._drop_tickets()
+            self._early = None
             self._workers.result(self._workers.submit(self._number, "rewind"))
         self._astray = False
 
