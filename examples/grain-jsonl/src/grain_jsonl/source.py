@@ -13,6 +13,7 @@ import json
 import operator
 import os
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, SupportsIndex
 
@@ -166,6 +167,8 @@ class _OpenFiles:
         self.pid = os.getpid()
         self._lock = threading.Lock()
         self._open: dict[str, Any] = {}
+        # Not `__del__`: in a cycle of garbage the files might be dropped, open, before this object.
+        weakref.finalize(self, _close_all, self._open)
 
     def read(self, path: str, begin: int, end: int, size: int) -> bytes:
         """The bytes of a file from `begin` to `end`, the file being as large as it was."""
@@ -192,7 +195,8 @@ class _OpenFiles:
             while self._open:  # one by one, so that Ctrl-C leaves no closed file behind
                 self._open.popitem()[1].close()
 
-    def __del__(self) -> None:
-        # Nobody else is left; a forked child could not even take the lock.
-        for file in self._open.values():
-            file.close()
+
+def _close_all(files: dict[str, Any]) -> None:
+    # Nobody else is left; a forked child could not even take the lock.
+    for file in files.values():
+        file.close()
