@@ -18,6 +18,8 @@ from tests.parity.encoding import encode
 
 import grain
 
+from .meeting import Meeting, new_meeting
+
 PATIENCE = 60  # seconds; only a bound for what would otherwise hang
 
 _PRELUDE = """
@@ -190,3 +192,9 @@ def fifo(tmp_path: Path) -> Any:
 
     os.mkfifo(Fifo.path)
     return Fifo()
+
+
+@pytest.fixture
+def meet(tmp_path: Path) -> Meeting:
+    """A meeting of two workers."""
+    return new_meeting(tmp_path, "first")

@@ -14,47 +14,11 @@ import pytest
 
 import grain
 
-from .conftest import PATIENCE, with_workers
-from .pipelines import Lines, LinesIterator, OwnIterDataset, heavy, odd, rows
+from .conftest import with_workers
+from .meeting import Meeting, assert_spread, new_meeting
+from .pipelines import Lines, LinesIterator, heavy, odd, rows
 
 X = grain.experimental
-
-
-def pid_of(x: Any) -> int:
-    return os.getpid()
-
-
-class Meeting:
-    """A function whose workers wait for each other: it returns when `count` of them have been asked.
-
-    So it does not depend on the machine which of them gets something to do. In this process it only
-    takes long.
-    """
-
-    def __init__(self, directory: Path, count: int = 2):
-        self.directory, self.count, self.host = str(directory), count, os.getpid()
-
-    def __call__(self, x: Any) -> int:
-        pid = os.getpid()
-        if pid == self.host:
-            heavy(x)
-            return pid
-        open(os.path.join(self.directory, str(pid)), "w").close()
-        deadline = time.monotonic() + PATIENCE
-        while len(os.listdir(self.directory)) < self.count and time.monotonic() < deadline:
-            time.sleep(0.001)
-        return pid
-
-
-@pytest.fixture
-def meet(tmp_path: Path) -> Meeting:
-    """A meeting of two workers."""
-    return _meeting(tmp_path, "first")
-
-
-def _meeting(tmp_path: Path, name: str, count: int = 2) -> Meeting:
-    (tmp_path / name).mkdir()
-    return Meeting(tmp_path / name, count)
 
 
 class PidLines(Lines):
@@ -67,12 +31,6 @@ class PidLines(Lines):
 class PidIterator(LinesIterator):
     def __next__(self) -> tuple[int, int]:
         return super().__next__(), os.getpid()
-
-
-def assert_spread(pids: list[int], count: int) -> None:
-    """All workers took part, and nobody else."""
-    assert os.getpid() not in pids
-    assert len(set(pids)) == count
 
 
 def test_blocks_of_a_map_dataset_are_computed_by_all_workers(meet: Meeting) -> None:
@@ -90,33 +48,8 @@ def test_iter_operations_that_are_functions_of_a_block_are_computed_by_all_worke
     batches = list(with_workers(ds, 2))
     for column in (0, 1):
         assert_spread(np.concatenate([batch[column] for batch in batches]).tolist(), 2)
-    ds = rows(40).filter(odd).map(_meeting(tmp_path, "second"))
+    ds = rows(40).filter(odd).map(new_meeting(tmp_path, "second"))
     assert_spread(list(with_workers(ds, 2)), 2)
-
-
-@pytest.mark.parametrize("kind", ["filter and batch", "packing", "own iterator", "draws"])
-def test_a_heavy_function_above_what_depends_on_order_is_computed_by_all_workers(
-    kind: str, meet: Meeting
-) -> None:
-    documents = grain.MapDataset.source([{"x": np.ones(3)} for _ in range(80)]).to_iter_dataset()
-    below: grain.IterDataset = {
-        "filter and batch": lambda: rows(160).filter(odd).batch(2),
-        "packing": lambda: X.FirstFitPackIterDataset(
-            documents, length_struct={"x": 4}, num_packing_bins=2
-        ),
-        "own iterator": lambda: OwnIterDataset(rows(80)),
-        "draws": lambda: rows(160).filter(odd).random_map(lambda x, rng: x, seed=1),
-    }[kind]()
-    pids = list(with_workers(below.map(meet), 2))
-    # The first few are tried here; when that takes long, workers are asked.
-    here = pids.count(os.getpid())
-    assert here <= 8
-    assert_spread([pid for pid in pids if pid != os.getpid()], 2)
-
-
-def test_a_light_function_above_what_depends_on_order_is_computed_here() -> None:
-    ds = rows(2000).filter(odd).batch(2).map(pid_of)
-    assert set(with_workers(ds, 2)) == {os.getpid()}
 
 
 def test_streams_read_by_turns_are_spread_over_the_workers_stream_by_stream() -> None:
@@ -180,7 +113,7 @@ def test_read_options_threads_read_inside_each_worker(batched: bool, meet: Meeti
 
 
 def test_no_threads_read_inside_a_worker_if_none_are_allowed_or_needed(tmp_path: Path) -> None:
-    source = grain.MapDataset.source(SlowSource(_meeting(tmp_path, "alone", count=1)))[:60]
+    source = grain.MapDataset.source(SlowSource(new_meeting(tmp_path, "alone", count=1)))[:60]
     alone = source.to_iter_dataset(grain.ReadOptions(num_threads=0, prefetch_buffer_size=0))
     assert len(set(with_workers(alone, 1))) == 1
 
@@ -211,7 +144,7 @@ def test_workers_are_not_asked_for_more_than_the_buffer_allows_of_large_elements
 def test_worker_init_fn_is_called_in_each_worker_with_its_index_and_their_number(
     tmp_path: Path,
 ) -> None:
-    three, two = _meeting(tmp_path, "three", count=3), _meeting(tmp_path, "two")
+    three, two = new_meeting(tmp_path, "three", count=3), new_meeting(tmp_path, "two")
 
     def init(index: int, count: int) -> None:
         os.environ["GRAIN_TEST_WORKER"] = f"{index} of {count}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from grain.dataset.base import DatasetIterator, IterDataset
 from grain.dataset.context import current_context
-from grain.dataset.iterator import Transformed
+from grain.dataset.iterator import Transformed, state_field
 
 T = TypeVar("T")
 
@@ -42,3 +43,24 @@ class StageIterDataset(IterDataset[T]):
     @abc.abstractmethod
     def _apply_run(self, elements: list[Any], first: int) -> Transformed:
         """What becomes of consecutive elements, the first of which has `first` before it."""
+
+
+def with_counts(stages: Sequence[StageIterDataset[Any]], counts: Sequence[int], state: Any) -> Any:
+    """The state of operations, lowest first, over a state of what is below them."""
+    for stage, count in zip(stages, counts, strict=True):
+        if stage._counter_name is not None:
+            state = {"parent": state, stage._counter_name: count}
+    return state
+
+
+def without_counts(
+    stages: Sequence[StageIterDataset[Any]], state: Any, owner: Any
+) -> tuple[list[int], Any]:
+    """The counts in such a state, 0 where there is none, and the state of what is below."""
+    counts = [0] * len(stages)
+    for number in range(len(counts) - 1, -1, -1):
+        name = stages[number]._counter_name
+        if name is not None:
+            counts[number] = int(state_field(state, name, owner))
+            state = state_field(state, "parent", owner)
+    return counts, state

@@ -13,6 +13,7 @@ from grain.dataset.base import DatasetIterator
 from grain.dataset.context import iteration_context
 from grain.dataset.iterator import RunIterator, state_field
 from grain.dataset.runs import END, Run
+from grain.dataset.stages import without_counts
 from grain.execution.chain import Block, Chain, Computed
 from grain.execution.crew import NOT_SENT, Workers
 from grain.execution.processes import NotOutstanding
@@ -224,13 +225,8 @@ class ChainIterator(RunIterator[T]):
         if self._instead is not None:
             self._instead.set_state(state)
             return
-        counts = [0] * len(self._chain.stages)
-        for number in range(len(counts) - 1, -1, -1):
-            name = self._chain.stages[number]._counter_name
-            if name is not None:
-                counts[number] = int(state_field(state, name, self))
-                state = state_field(state, "parent", self)
-        index = int(state_field(state, "next_index", self))
+        counts, below = without_counts(self._chain.stages, state, self)
+        index = int(state_field(below, "next_index", self))
         if not 0 <= index <= self._length:
             raise IndexError(
                 f"Checkpoint `next_index` {index} is out of range for dataset of length "

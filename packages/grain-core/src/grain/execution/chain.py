@@ -18,7 +18,7 @@ from grain.dataset.base import MapDataset
 from grain.dataset.batch import BatchIterDataset
 from grain.dataset.map import has_none
 from grain.dataset.runs import EndOfDataError, Partial
-from grain.dataset.stages import StageIterDataset
+from grain.dataset.stages import StageIterDataset, with_counts
 from grain.dataset.to_iter import PrefetchIterDataset
 from grain.execution.threads import SplitReader
 from grain.index.permutation import IndexArray
@@ -126,11 +126,7 @@ class Chain:
 
     def state_at(self, index: int, counts: Sequence[int]) -> Any:
         """The state where the map dataset stands at `index`."""
-        state: Any = {"next_index": index}
-        for stage, count in zip(self.stages, counts, strict=True):
-            if stage._counter_name is not None:
-                state = {"parent": state, stage._counter_name: count}
-        return state
+        return with_counts(self.stages, counts, {"next_index": index})
 
     def compute(self, block: Block) -> Computed:
         """Computes a block; errors come back as data, so that what came before them is not lost."""

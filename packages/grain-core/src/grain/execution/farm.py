@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from grain.dataset.base import DatasetIterator, IterDataset
 from grain.dataset.context import IterationContext, iteration_context
 from grain.dataset.iterator import RunIterator
-from grain.dataset.map import MapIterDataset
 from grain.dataset.runs import Run
 from grain.dataset.stages import StageIterDataset
 from grain.dataset.to_iter import PrefetchIterDataset
 from grain.execution.blocks import ChainIterator
 from grain.execution.chain import Chain
 from grain.execution.crew import Workers
-from grain.execution.functions import FarmIterator
+from grain.execution.functions import FarmIterator, is_function
 from grain.execution.sharing import shared_sources
 from grain.execution.streams import StreamIterator
 from grain.execution.worker_states import as_one_position
@@ -67,15 +67,13 @@ class ProcessExecutor:
     def _over(
         self, iterator: DatasetIterator[Any], stages: Sequence[StageIterDataset[Any]]
     ) -> DatasetIterator[Any]:
-        """Puts operations on an iterator; plain functions among them may be computed by workers."""
+        """Puts operations on an iterator; functions among them may be computed by workers."""
         rest = list(stages)
         while rest:
-            functions: list[MapIterDataset[Any]] = []
-            while rest and isinstance(stage := rest[0], MapIterDataset):
-                functions.append(stage)
-                del rest[0]
+            functions = list(itertools.takewhile(is_function, rest))
+            del rest[: len(functions)]
             if functions:
-                iterator = FarmIterator(iterator, functions, self.workers)
+                iterator = FarmIterator(iterator, functions, self.workers, self._buffer_size)
             if rest:
                 iterator = rest.pop(0)._iterator_over(iterator)
         return iterator

@@ -1,4 +1,4 @@
-"""Plain functions above an order-dependent operation: slow ones are computed by workers, in order."""
+"""Functions above an order-dependent operation: slow ones are computed by workers, in order."""
 
 from __future__ import annotations
 
@@ -9,25 +9,37 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from grain import tree
 from grain.dataset.base import DatasetIterator
 from grain.dataset.feed import constant
 from grain.dataset.iterator import RunIterator, same_state
-from grain.dataset.map import MapIterDataset
+from grain.dataset.map import TransformIterDataset
 from grain.dataset.runs import END, Run
+from grain.dataset.stages import StageIterDataset, with_counts, without_counts
+from grain.execution.blocks import BLOCK_SECONDS, SMALL_BLOCK_BYTES
 from grain.execution.crew import NOT_SENT, Workers
-from grain.execution.processes import NotOutstanding
-from grain.observe.notes import add_note
+from grain.execution.processes import NotOutstanding, PoolClosed, WorkerDied
 
 T = TypeVar("T")
 
-# A function is worth sending elements to and fro when it takes longer than this for one of them.
-_FARM_SECONDS = 0.002
+# About what it costs to have something computed elsewhere: for every message, for every element in it,
+# and for every byte of an element there and back.
+_MESSAGE_SECONDS = 100e-6
+_ELEMENT_SECONDS = 10e-6
+_BYTE_SECONDS = 0.2e-9
+# So many times in a row tell that a function is slow, or is not any more.
+_ENOUGH_EVIDENCE = 3
+
+
+def is_function(stage: StageIterDataset[Any]) -> bool:
+    """Whether an operation makes one element of each, of it and its number alone."""
+    return isinstance(stage, TransformIterDataset) and not stage._drops
 
 
 class Functions:
     """Functions of one element, one after the other, for a stretch of elements."""
 
-    def __init__(self, stages: Sequence[MapIterDataset[Any]]):
+    def __init__(self, stages: Sequence[StageIterDataset[Any]]):
         self.stages = tuple(stages)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -42,14 +54,31 @@ class Functions:
     def __str__(self) -> str:
         return ", ".join(map(str, self.stages))
 
-    def compute(self, elements: list[Any]) -> Applied:
-        """Applies the functions; an error comes back as data."""
+    def states(
+        self, state_after: Callable[[int], Any], firsts: Sequence[int]
+    ) -> Callable[[int], Any]:
+        """How to find the state after each of some elements, from the one below the functions."""
+        stages = self.stages
+        return lambda place: with_counts(
+            stages, [first + place + 1 for first in firsts], state_after(place)
+        )
+
+    def compute(self, elements: list[Any], firsts: Sequence[int]) -> Applied:
+        """Applies the functions; an error comes back as data.
+
+        Args:
+          elements: what to apply them to.
+          firsts: for each function, how many elements came before these.
+        """
+        started = time.perf_counter()
         error: Exception | None = None
-        for stage in self.stages:
-            result = stage._apply_run(elements, 0)
+        failed = -1
+        for number, (stage, first) in enumerate(zip(self.stages, firsts, strict=True)):
+            result = stage._apply_run(elements, first)
             elements = result.elements
-            error = result.error or error
-        return Applied(elements, error)
+            if result.error is not None:
+                error, failed = result.error, number
+        return Applied(elements, error, failed, time.perf_counter() - started)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,74 +93,128 @@ class _Origin:
 
 @dataclasses.dataclass
 class Applied:
-    """What functions made of elements, up to the first error."""
+    """What functions made of elements, up to the first error.
+
+    Attributes:
+      elements: what became of those before the error.
+      error: what stopped it.
+      failed: the place of the function that failed, if one did.
+      seconds: how long it took.
+    """
 
     elements: list[Any]
     error: Exception | None
+    failed: int
+    seconds: float
 
 
 @dataclasses.dataclass
 class _Sent:
-    """Elements that are with a worker, or the error that came instead of them."""
+    """Elements that are with a worker, or the error that came instead of them.
+
+    Attributes:
+      run: the elements; one without a ticket is still to be sent.
+      start: how many were read before, all in all.
+    """
 
     run: Run
+    start: int
     ticket: int | None = None
     error: Exception | None = None
     state: Any = None
 
 
 class FarmIterator(RunIterator[T]):
-    """Applies functions to the elements of any iterator; slow ones are computed by workers, in order."""
+    """Applies functions to the elements of any iterator; slow ones are computed by workers, in order.
+
+    Args:
+      parent: where the elements come from.
+      stages: the functions.
+      workers: who computes them when that is worth the way there and back.
+      buffer_size: how many elements each worker may be ahead.
+    """
 
     def __init__(
-        self, parent: DatasetIterator[Any], stages: Sequence[MapIterDataset[Any]], workers: Workers
+        self,
+        parent: DatasetIterator[Any],
+        stages: Sequence[StageIterDataset[Any]],
+        workers: Workers,
+        buffer_size: int,
     ):
         super().__init__(parent)
         self._functions = Functions(stages)
         self._workers = workers
+        self._buffer = buffer_size
         self._number = workers.add(self._functions)
         self._sent: collections.deque[_Sent] = collections.deque()
-        self._seconds: collections.deque[float] = collections.deque(maxlen=3)
         self._farming = False
+        # How often in a row it would have been better the other way.
+        self._evidence = 0
+        # How many elements go together: as many as take a moment.
+        self._size = 1
         # Whether an interrupt now would lose what has been read from the parent.
         self._torn = False
-        self._restart()
+        self._restart([0] * len(self._functions.stages))
 
     def __str__(self) -> str:
         return f"FarmIterator({self._functions})"
 
-    def _restart(self) -> None:
+    def _restart(self, counts: Sequence[int]) -> None:
+        """Goes on where the parent stands, with given counts of the functions."""
+        self._forget_sent()
+        self._sent.clear()
+        # What is left of the parent's last run.
+        self._held = END
+        self._over = False
+        # How many elements were read from the parent, and given; counts of the functions at the latter.
+        self._read = self._given = 0
+        self._counts = tuple(counts)
+        self._follow_parent()
+
+    def _forget_sent(self) -> None:
         for sent in self._sent:
             if sent.ticket is not None:
                 self._workers.forget(sent.ticket)
-        self._sent.clear()
-        self._over = False
-        self._follow_parent()
+                sent.ticket = None
 
     def _follow_parent(self) -> None:
-        """The state is where the parent stands."""
+        """The parent's part of the state is where it stands."""
         self._mark: Callable[[], Any] = self._parent.get_state
         # Whether it stays what it is when the parent is advanced.
         self._steady = False
 
+    def _counts_at(self, place: int) -> list[int]:
+        """The counts of the functions before the element at `place` of all, if none fails until then."""
+        return [count + place - self._given for count in self._counts]
+
     def _pull(self, limit: int) -> Run:
         self._torn = True
-        run = self._pull_from_workers() if self._farming else self._pull_here(limit)
+        if self._farming:
+            self._fill()
+        if self._sent:
+            run = self._pull_sent()
+        elif self._over:
+            self._over = False
+            self._follow_parent()
+            run = END
+        else:
+            run = self._pull_here(limit)
         self._torn = False
         return run
 
-    def _pull_from_workers(self) -> Run:
-        self._fill()
-        if not self._sent:
-            self._over = False
-            self._follow_parent()
-            return END
+    def _pull_sent(self) -> Run:
+        """What comes of the elements that were sent first, or failed to be applied to here."""
         sent = self._sent[0]
         if sent.error is not None:
             self._sent.popleft()
-            self._mark = constant(sent.state)
+            self._mark, self._steady = constant(sent.state), True
             raise sent.error
-        return self._give(*self._take())
+        if sent.ticket is None and not self._farming:
+            self._sent.popleft()
+            return self._apply(sent.run)
+        run, applied = self._take()
+        self._adapt(run, applied)
+        return self._give(run, applied)
 
     def _take(self) -> tuple[Run, Applied]:
         """Waits for what was sent first; it stays the first if the wait is interrupted."""
@@ -139,9 +222,9 @@ class FarmIterator(RunIterator[T]):
             sent = self._sent[0]
             try:
                 if sent.ticket is None:
-                    sent.ticket = self._submit(sent.run)
+                    self._submit(sent)
                 self._torn = False
-                applied: Applied = self._workers.told(sent.ticket)
+                applied: Applied = self._workers.told(sent.ticket)  # type: ignore[arg-type]
                 self._torn = True
             except NOT_SENT as error:
                 # The elements may be fine, but could not be sent. They are sent again, one by one so
@@ -149,92 +232,130 @@ class FarmIterator(RunIterator[T]):
                 sent.ticket = None
                 if isinstance(error, NotOutstanding):
                     continue
-                if len(sent.run.elements) == 1:
-                    add_note(
-                        error,
-                        f"raised while worker processes computed {self._functions} and sent back "
-                        "its elements, pickled.",
-                    )
+                if isinstance(error, (PoolClosed, WorkerDied)):
                     raise
                 self._sent.popleft()
+                if len(sent.run.elements) == 1:
+                    # What cannot be sent need not be: a quicker function would not be, either.
+                    return sent.run, self._functions.compute(sent.run.elements, self._counts)
                 for place in range(len(sent.run.elements) - 1, -1, -1):
-                    self._sent.appendleft(_Sent(sent.run.rest(place).first(1)))
+                    alone = sent.run.rest(place).first(1)
+                    self._sent.appendleft(_Sent(alone, sent.start + place))
             else:
                 self._sent.popleft()
                 return sent.run, applied
 
     def _pull_here(self, limit: int) -> Run:
-        if self._sent:
-            held = self._sent.popleft().run
-        else:
+        if not self._held.elements:
             self._follow_parent()
-            held = self._parent._next_run(limit)
-        if not held.elements:
-            return END
-        started = time.perf_counter()
-        applied = self._functions.compute(held.elements)
-        self._seconds.append((time.perf_counter() - started) / len(held.elements))
-        full = len(self._seconds) == self._seconds.maxlen
-        if full and min(self._seconds) > _FARM_SECONDS:
-            self._farming = True
-        return self._give(held, applied)
+        run = self._next(min(limit, self._size))
+        return self._apply(run) if run.elements else END
+
+    def _apply(self, run: Run) -> Run:
+        applied = self._functions.compute(run.elements, self._counts)
+        self._adapt(run, applied)
+        return self._give(run, applied)
+
+    def _next(self, limit: int) -> Run:
+        """The next elements of the parent, `limit` at most."""
+        run, self._held = self._held, END
+        if not run.elements:
+            run = self._parent._next_run(limit)
+        if len(run.elements) > limit:
+            self._held = run.rest(limit)
+            run = run.first(limit)
+        self._read += len(run.elements)
+        return run
 
     def _give(self, run: Run, applied: Applied) -> Run:
-        made = Run(applied.elements, run.state_after, run.live) if applied.elements else END
+        """The run that was made of another one, and where the stream is after it."""
+        counts, made = self._counts, END
+        if applied.elements:
+            made = Run(applied.elements, self._functions.states(run.state_after, counts), run.live)
         self._steady = not run.live
+        done = len(applied.elements)
+        self._given += done
         if applied.error is None:
-            self._mark = run.mark(len(run.elements) - 1)
+            self._counts = tuple(count + done for count in counts)
+            self._mark = run.mark(done - 1)
             return made
-        # The element that failed is gone; those behind it come next.
-        place = len(applied.elements)
-        self._mark = run.mark(place)
-        rest = run.rest(place + 1)
+        # The element that failed is gone, and only the functions below the one that failed have counted
+        # it; those behind it come next.
+        self._counts = tuple(
+            count + done + (number < applied.failed) for number, count in enumerate(counts)
+        )
+        self._given += 1
+        self._mark = run.mark(done)
+        if any(stage._counter_name for stage in self._functions.stages):
+            self._forget_sent()  # They were sent with other counts.
+        rest = run.rest(done + 1)
         if rest.elements:
-            self._sent.appendleft(_Sent(_lasting(rest)))
+            self._sent.appendleft(_Sent(_lasting(rest), self._given))
         return self._fail_after(applied.error, made)
 
-    def _submit(self, run: Run) -> int:
-        return self._workers.submit(self._number, "compute", run.elements)
+    def _adapt(self, run: Run, applied: Applied) -> None:
+        """Decides who computes the next elements, and how many at a time, by what these took."""
+        if not applied.elements:
+            return
+        count = len(run.elements)
+        seconds = applied.seconds / len(applied.elements)
+        nbytes = tree.nbytes(run.elements[0]) + tree.nbytes(applied.elements[0])
+        cost = _MESSAGE_SECONDS / count + _ELEMENT_SECONDS + _BYTE_SECONDS * nbytes
+        otherwise = seconds < cost if self._farming else seconds > 2 * cost
+        self._evidence = self._evidence + 1 if otherwise else 0
+        if self._evidence >= _ENOUGH_EVIDENCE:
+            self._farming, self._evidence = not self._farming, 0
+        wanted = int(BLOCK_SECONDS / max(seconds, 1e-7))
+        allowed = max(self._buffer // 2, SMALL_BLOCK_BYTES // max(1, nbytes))
+        self._size = max(1, min(wanted, allowed, 2 * self._size))
+
+    def _submit(self, sent: _Sent) -> None:
+        counts = self._counts_at(sent.start)
+        sent.ticket = self._workers.submit(self._number, "compute", sent.run.elements, counts)
 
     def _fill(self) -> None:
-        """Sends elements ahead, a few for every worker."""
+        """Sends elements ahead, enough to keep every worker busy and the buffer full."""
         if not self._steady:
             self._mark, self._steady = constant(copy.deepcopy(self._mark())), True
-        while not self._over and len(self._sent) < 2 * self._workers.count:
-            try:
-                run = self._parent._next_run(1)
-            except Exception as error:
-                state = copy.deepcopy(self._parent.get_state())
-                self._sent.append(_Sent(END, error=error, state=state))
-                return
-            if not run.elements:
-                self._over = True
-                return
-            sent = _Sent(_lasting(run))
-            self._sent.append(sent)
-            try:
-                sent.ticket = self._submit(sent.run)
-            except NOT_SENT:
-                return  # What was sent before comes first, then this is tried again.
+        depth = max(2, -(-self._buffer // self._size))
+        try:
+            for sent in self._sent:
+                if sent.ticket is None and sent.error is None:
+                    self._submit(sent)
+            while not self._over and len(self._sent) < self._workers.count * depth:
+                start = self._read
+                try:
+                    run = self._next(self._size)
+                except Exception as error:
+                    state = copy.deepcopy(self._parent.get_state())
+                    self._sent.append(_Sent(END, start, error=error, state=state))
+                    return
+                if not run.elements:
+                    self._over = True
+                    return
+                sent = _Sent(_lasting(run), start)
+                self._sent.append(sent)
+                self._submit(sent)
+        except NOT_SENT:
+            return  # What was sent before comes first, then this is tried again.
 
     def _live_state(self) -> Any:
-        return self._mark()
+        return with_counts(self._functions.stages, self._counts, self._mark())
 
     def _restore(self, state: Any) -> None:
-        if self._sent and not self._torn and same_state(self._mark(), state):
+        counts, below = without_counts(self._functions.stages, state, self)
+        if self._sent and not self._torn and same_state(self._live_state(), state):
             return  # What was sent ahead comes next.
         self._torn = False
-        self._restart()
-        self._parent.set_state(state)
+        self._restart(counts)
+        self._parent.set_state(below)
 
     def close(self) -> None:
         """Leaves what was sent ahead to nobody."""
         if self._closed:
             return
         super().close()
-        for sent in self._sent:
-            if sent.ticket is not None:
-                self._workers.forget(sent.ticket)
+        self._forget_sent()
         self._sent.clear()
         self._workers.release(self._number)
 

@@ -10,6 +10,7 @@ from grain.dataset.interleave.interleave import InterleaveDatasetIterator
 from grain.dataset.iterator import CountingIterator, DatasetIterator, state_field
 from grain.dataset.limit import LimitDatasetIterator
 from grain.dataset.map import MapDatasetIterator
+from grain.dataset.stages import with_counts, without_counts
 from grain.dataset.to_iter import PrefetchDatasetIterator
 from grain.execution.thread_prefetch import ThreadPrefetchDatasetIterator
 
@@ -81,6 +82,8 @@ def _index(iterator: DatasetIterator[Any], state: Any) -> int:
             return _index(turn, state["iterators_in_use_states"][0])
         case _ if isinstance(iterator, _computed_elsewhere("ChainIterator")):
             return _index_in_chain(iterator, state)
+        case _ if isinstance(iterator, _computed_elsewhere("FarmIterator")):
+            return _index_above_functions(iterator, state)
         case _ if _passes_through(iterator):
             return _index(iterator._parent, state)
     raise _unknown("get_next_index", iterator)
@@ -108,6 +111,8 @@ def _state(iterator: DatasetIterator[Any], index: int) -> Any:
             }
         case _ if isinstance(iterator, _computed_elsewhere("ChainIterator")):
             return _state_in_chain(iterator, index)
+        case _ if isinstance(iterator, _computed_elsewhere("FarmIterator")):
+            return _state_above_functions(iterator, index)
         case _ if _passes_through(iterator):
             return _state(iterator._parent, index)
     raise _unknown("set_next_index", iterator)
@@ -156,6 +161,20 @@ def _state_in_chain(iterator: Any, index: int) -> Any:
     return state
 
 
+def _index_above_functions(iterator: Any, state: Any) -> int:
+    stages = iterator._functions.stages
+    counts, below = without_counts(stages, state, iterator)
+    for stage, count in zip(reversed(stages), reversed(counts), strict=True):
+        if stage._counter_name is not None:
+            return count
+    return _index(iterator._parent, below)
+
+
+def _state_above_functions(iterator: Any, index: int) -> Any:
+    stages = iterator._functions.stages
+    return with_counts(stages, [index] * len(stages), _state(iterator._parent, index))
+
+
 def _computed_elsewhere(*names: str) -> tuple[type, ...]:
     """Iterators over worker processes; there are none before their modules are loaded."""
     loaded = filter(None, map(sys.modules.get, _PROCESS_MODULES))
@@ -166,9 +185,7 @@ def _computed_elsewhere(*names: str) -> tuple[type, ...]:
 def _passes_through(iterator: DatasetIterator[Any]) -> bool:
     """Whether elements and states are the parent's, one for one."""
     kinds = (MapDatasetIterator, ThreadPrefetchDatasetIterator)
-    return isinstance(
-        iterator, kinds + _computed_elsewhere("FarmIterator", "ProcessPrefetchIterator")
-    )
+    return isinstance(iterator, kinds + _computed_elsewhere("ProcessPrefetchIterator"))
 
 
 def _only_turn(iterator: InterleaveDatasetIterator[Any], function: str) -> DatasetIterator[Any]:

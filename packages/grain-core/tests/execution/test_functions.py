@@ -1,0 +1,226 @@
+"""Functions above what depends on order: slow ones are computed by all workers, quick ones here."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from tests.properties.pipelines import Plan
+from tests.properties.strategies import iter_plans
+
+import grain
+from grain.execution import functions
+from grain.execution.functions import FarmIterator
+
+from .conftest import step, steps, with_workers
+from .meeting import Meeting, assert_spread
+from .pipelines import FAILING, PIPELINES, OwnIterDataset, heavy, odd, rows
+
+X = grain.experimental
+
+
+def pid_of(x: Any) -> int:
+    return os.getpid()
+
+
+@pytest.mark.parametrize("kind", ["filter and batch", "packing", "own iterator", "draws"])
+def test_a_heavy_function_above_what_depends_on_order_is_computed_by_all_workers(
+    kind: str, meet: Meeting
+) -> None:
+    documents = grain.MapDataset.source([{"x": np.ones(3)} for _ in range(80)]).to_iter_dataset()
+    below: grain.IterDataset = {
+        "filter and batch": lambda: rows(160).filter(odd).batch(2),
+        "packing": lambda: X.FirstFitPackIterDataset(
+            documents, length_struct={"x": 4}, num_packing_bins=2
+        ),
+        "own iterator": lambda: OwnIterDataset(rows(80)),
+        "draws": lambda: rows(160).filter(odd).random_map(lambda x, rng: x, seed=1),
+    }[kind]()
+    pids = list(with_workers(below.map(meet), 2))
+    # The first few are tried here; when that takes long, workers are asked.
+    here = pids.count(os.getpid())
+    assert here <= 8
+    assert_spread([pid for pid in pids if pid != os.getpid()], 2)
+
+
+def test_a_light_function_above_what_depends_on_order_is_computed_here() -> None:
+    ds = rows(2000).filter(odd).batch(2).map(pid_of)
+    assert set(with_workers(ds, 2)) == {os.getpid()}
+
+
+@pytest.mark.parametrize("kind", ["random_map", "map_with_index"])
+def test_a_heavy_function_that_counts_elements_is_computed_by_all_workers(
+    kind: str, meet: Meeting
+) -> None:
+    ds = rows(160).filter(odd).batch(2)
+    if kind == "random_map":
+        ds = ds.random_map(lambda x, rng: (meet(x), int(x[0]), float(rng.random())), seed=3)
+    else:
+        ds = ds.map_with_index(lambda index, x: (meet(x), int(x[0]), index))
+    seen = list(with_workers(ds, 2))
+    pids = [pid for pid, *_ in seen]
+    assert pids.count(os.getpid()) <= 8
+    assert_spread([pid for pid in pids if pid != os.getpid()], 2)
+    assert [rest for _, *rest in seen] == [rest for _, *rest in ds]
+
+
+def test_what_takes_a_fraction_of_a_millisecond_is_worth_sending() -> None:
+    def busy(x: Any) -> int:
+        for _ in range(20_000):
+            pass
+        return os.getpid()
+
+    pids = list(with_workers(rows(4000).filter(odd).batch(2).map(busy), 2))
+    assert pids.count(os.getpid()) < len(pids) / 2
+
+
+def test_a_function_that_became_quick_is_computed_here_again() -> None:
+    slow = 40
+
+    def slow_at_first(x: Any) -> int:
+        if x[0] < slow:
+            heavy(x)
+        return os.getpid()
+
+    pids = list(with_workers(rows(4000).filter(odd).batch(2).map(slow_at_first), 2))
+    assert os.getpid() not in pids[8 : slow // 4]
+    assert set(pids[-100:]) == {os.getpid()}
+
+
+def test_a_heavy_function_keeps_few_elements_waiting() -> None:
+    """What takes long goes to workers one by one, however many elements the parent gives at once."""
+    ds = rows(4000).filter(odd).batch(2).map(heavy)
+    with iter(with_workers(ds, 2)) as iterator:
+        for _ in range(20):
+            next(iterator)
+        farm = iterator._parent
+        assert isinstance(farm, FarmIterator)
+        assert farm._farming
+        assert sum(len(sent.run.elements) for sent in farm._sent) <= 8
+
+
+def test_an_element_that_cannot_be_sent_is_computed_here() -> None:
+    def lock(x: int) -> Any:
+        heavy(x)
+        return threading.Lock() if x % 3 == 0 else x
+
+    ds = OwnIterDataset(rows(12)).map(lock)
+    kinds = [type(element) for element in with_workers(ds, 2)]
+    assert kinds == [type(element) for element in ds]
+    # And what the function is applied to.
+    ds = OwnIterDataset(rows(12)).map(lambda x: threading.Lock()).filter(bool).map(heavy)
+    assert len(list(with_workers(ds, 2))) == 12
+
+
+@pytest.fixture
+def all_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every function above what depends on order is computed by workers, from its second run on."""
+    monkeypatch.setattr(functions, "_ENOUGH_EVIDENCE", 1)
+    for name in ("_MESSAGE_SECONDS", "_ELEMENT_SECONDS", "_BYTE_SECONDS"):
+        monkeypatch.setattr(functions, name, 0)
+
+
+def _journeys(build: Callable[[], grain.IterDataset], count: int) -> None:
+    """To the end, and from every state to the end, with workers as without."""
+    with iter(build()) as alone:
+        expected = [("start", None, alone.get_state()), *steps(alone)]
+    with iter(with_workers(build(), count)) as iterator:
+        assert steps(iterator) == expected[1:]
+        for place, (_, _, state) in enumerate(expected[:-1]):
+            if place % 3 == count % 3:
+                iterator.set_state(state)
+                assert step(iterator) == expected[place + 1]
+        iterator.set_state(expected[0][2])
+        assert steps(iterator) == expected[1:]
+
+
+COUNTING: dict[str, Callable[[], grain.IterDataset]] = {
+    "draws of batches": lambda: (
+        rows(60).filter(odd).batch(2).random_map(lambda x, rng: x + rng.integers(9), seed=1)
+    ),
+    "indices above draws": lambda: (
+        OwnIterDataset(rows(20))
+        .random_map(lambda x, rng: x + rng.integers(9), seed=1)
+        .map(lambda x: x + 1)
+        .map_with_index(lambda index, x: (index, x))
+    ),
+}
+
+FAILING_COUNTING: dict[str, Callable[[], grain.IterDataset]] = {
+    "the first": lambda: (
+        rows(40)
+        .filter(odd)
+        .map_with_index(lambda index, x: 1 // (x - 13) or (index, x))
+        .random_map(lambda x, rng: (x, int(rng.integers(99))), seed=2)
+    ),
+    "the second": lambda: (
+        rows(40)
+        .filter(odd)
+        .random_map(lambda x, rng: (x, int(rng.integers(99))), seed=2)
+        .map_with_index(lambda index, x: 1 // (x[0] - 13) or (index, x))
+        .map(lambda x: x)
+    ),
+    "neither": lambda: (
+        rows(40)
+        .filter(odd)
+        .random_map(lambda x, rng: (x, int(rng.integers(99))), seed=2)
+        .map(lambda x: 1 // (x[0] - 13) or x)
+        .map_with_index(lambda index, x: (index, x))
+    ),
+}
+
+
+@pytest.mark.usefixtures("all_sent")
+@pytest.mark.parametrize("name", COUNTING)
+def test_functions_that_count_give_the_same_with_workers(name: str) -> None:
+    for count in (1, 2, 3):
+        _journeys(COUNTING[name], count)
+
+
+@pytest.mark.usefixtures("all_sent")
+@pytest.mark.parametrize("name", FAILING_COUNTING)
+def test_functions_that_count_and_fail_give_the_same_with_workers(name: str) -> None:
+    assert any(seen[0] == "error" for seen in steps(iter(FAILING_COUNTING[name]())))
+    for count in (1, 2, 3):
+        _journeys(FAILING_COUNTING[name], count)
+
+
+@pytest.mark.filterwarnings("ignore:Transformation")
+@pytest.mark.usefixtures("all_sent")
+@pytest.mark.parametrize("name", [*PIPELINES, *FAILING])
+def test_any_pipeline_gives_the_same_when_all_functions_are_sent(name: str) -> None:
+    build = (PIPELINES | FAILING)[name]
+    with iter(with_workers(build(), 2)) as iterator:
+        assert steps(iterator) == steps(iter(build()))
+
+
+@pytest.mark.filterwarnings("ignore:Transformation")
+@pytest.mark.usefixtures("all_sent")
+@settings(
+    max_examples=200 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 8,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+@given(plan=iter_plans())
+def test_any_drawn_pipeline_gives_the_same_when_all_functions_are_sent(plan: Plan) -> None:
+    with iter(with_workers(plan.build(), 2)) as iterator:
+        assert steps(iterator) == steps(iter(plan.build()))
+
+
+def test_the_next_index_above_functions_that_count_is_known_and_can_be_set() -> None:
+    ds = X.WithOptionsIterDataset(rows(60), X.DatasetOptions()).random_map(
+        lambda x, rng: (x, int(rng.integers(99))), seed=1
+    )
+    expected = list(ds)
+    with iter(with_workers(ds, 2)) as iterator:
+        for index in (0, 7, 30):
+            X.set_next_index(iterator, index)
+            assert X.get_next_index(iterator) == index
+            assert next(iterator) == expected[index]
+            assert X.get_next_index(iterator) == index + 1
