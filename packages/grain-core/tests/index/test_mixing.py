@@ -77,8 +77,23 @@ def test_a_mixture_is_copied_and_pickled_without_its_table(weights):
 def test_integer_weights_keep_two_digits_beyond_the_smallest(weights):
     scaled = integer_weights(weights)
     assert min(scaled) in (99, 100)  # 100, but for rounding.
+    scale = 100 / min(weights)
     for weight, whole in zip(weights, scaled, strict=True):
-        assert abs(whole - 100 * weight / min(weights)) <= 1
+        assert 0 <= weight * scale - whole < 1
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        ([0.59726, 1.27, 8.75659], [99, 212, 1466]),
+        ([0.64385, 5.06586340266201], [99, 786]),
+        ([0.22828, 9.001131866036511, 7.10568], [100, 3943, 3112]),
+    ],
+)
+def test_integer_weights_are_rounded_as_in_google_grain(weights, expected):
+    """Its elements tell; to multiply by 100 before the division gives others."""
+    assert integer_weights(weights) == expected
+    assert [int(100 * weight / min(weights)) for weight in weights] != expected
 
 
 def test_a_mixture_is_as_long_as_its_first_exhausted_component_allows():

@@ -16,6 +16,7 @@ from grain.index.permutation import (
     permute,
     permute_one,
     shuffle_epochs,
+    shuffle_one,
     shuffle_windows,
 )
 
@@ -156,6 +157,14 @@ def test_each_epoch_is_permuted_by_itself_with_a_seed_of_its_own(length, seed, i
         epoch = index // length
         inside = permute_one(index - epoch * length, length - 1, (seed + epoch) % 2**32)
         assert place == inside + epoch * length
+
+
+@given(length=st.integers(1, 10**12), seed=SEEDS, epoch=st.integers(0, 5), data=st.data())
+@settings(max_examples=50, deadline=None)
+def test_one_index_goes_where_an_array_of_it_goes(length, seed, epoch, data):
+    index = epoch * length + data.draw(st.integers(0, length - 1))
+    expected = shuffle_epochs(np.array([index], np.int64), length, seed).tolist()
+    assert [shuffle_one(index, length, seed)] == expected
 
 
 def test_epochs_differ_and_the_seed_wraps_around():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from grain.dataset import iterator
-from grain.execution import threads
+from grain.execution import block_threads, threads
 
 PATIENCE = 10.0
 """Seconds after which something that should happen is taken not to happen."""
@@ -41,8 +42,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     stopped = Clock()
-    monkeypatch.setattr(threads, "time", stopped)
-    monkeypatch.setattr(iterator, "time", stopped)
+    for module in (threads, block_threads, iterator):
+        monkeypatch.setattr(module, "time", stopped)
     return stopped
 
 
@@ -69,16 +70,21 @@ class GatedSource:
         self.finished: list[int] = []
         self.inside = 0
         self.most_inside = 0
-        self.threads: set[str] = set()
+        self.by_thread: collections.Counter[str] = collections.Counter()
 
     def __len__(self) -> int:
         return self.length
+
+    @property
+    def threads(self) -> set[str]:
+        """The names of those who read."""
+        return set(self.by_thread)
 
     def __getitem__(self, index: int) -> int:
         self.on_read(index)
         with self.changed:
             self.started.append(index)
-            self.threads.add(threading.current_thread().name)
+            self.by_thread[threading.current_thread().name] += 1
             self.inside += 1
             self.most_inside = max(self.most_inside, self.inside)
             self.changed.notify_all()

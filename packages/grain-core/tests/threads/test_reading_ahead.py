@@ -75,6 +75,14 @@ def test_a_pipeline_over_a_slow_source_reads_with_all_its_threads(clock, gated):
     assert source.most_inside == 5
 
 
+def test_a_few_slow_elements_are_enough_however_many_are_asked_for(clock, gated):
+    """A batch above asks for all it needs; it must not wait for them one after the other."""
+    source = gated(200, on_read=lambda index: clock.wait(0.003))
+    with iter(Map.source(source).to_iter_dataset(options(4, 8)).batch(64)) as iterator:
+        next(iterator)
+        assert source.by_thread[threading.current_thread().name] <= 3
+
+
 def test_one_slow_block_proves_nothing(clock, gated, reading_threads):
     """It may have opened a file."""
     source = gated(100, on_read=lambda index: clock.wait(0.5 if index == 0 else 1e-6))

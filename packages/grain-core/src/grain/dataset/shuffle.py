@@ -8,7 +8,7 @@ import numpy as np
 
 from grain.dataset.base import MapDataset
 from grain.dataset.index_only import IndexOnlyMapDataset
-from grain.index.permutation import IndexArray, shuffle_epochs
+from grain.index.permutation import IndexArray, shuffle_epochs, shuffle_one
 from grain.options import checked_int
 
 T = TypeVar("T")
@@ -50,10 +50,12 @@ class ShuffleMapDataset(IndexOnlyMapDataset[T]):
             return shuffle_epochs(indices, self._length, self._seed)
         begin, places = self._stretch
         if not begin <= first <= first + count <= begin + places.size:
+            if count == 1:
+                return np.array([shuffle_one(first, self._length, self._seed)], np.int64)
             # To the end of the epoch at most: beginning another one has a cost of its own.
             epoch_end = (first // self._length + 1) * self._length
             end = min(first + _STRETCH, epoch_end)
-            if count == 1 or first + count > end:
+            if first + count > end:
                 return shuffle_epochs(indices, self._length, self._seed)
             begin = first
             stretch = np.arange(first, end, dtype=np.int64)

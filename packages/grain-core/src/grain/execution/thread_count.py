@@ -1,4 +1,4 @@
-"""How many threads read at the same time: all that are allowed, or a few where more are in each other's way.
+"""How many threads read at the same time: all that are allowed, or one where more are in each other's way.
 
 Threads that wait for a disk or a server, or that compute without the interpreter's lock, bring more the
 more of them there are. Those that need the lock bring nothing, and worse: each waits its turn after
@@ -7,9 +7,9 @@ every short call to the system. Which it is nobody knows beforehand, so both are
 
 from __future__ import annotations
 
-# Two are enough to be ahead of the consumer, and to use a second processor where that is possible.
-# If four bring more than two, so will all.
-_LEVELS = (2, 4)
+# One is enough to be ahead of the consumer; two tell whether a second processor can be used. If four
+# bring more than two, so will all.
+_LEVELS = (1, 2, 4)
 # Nothing is decided by less than this.
 _LEAST_BLOCKS = 8
 _LEAST_SECONDS = 0.02
@@ -67,7 +67,7 @@ class _Window:
 class ThreadCount:
     """Decides by what was read how many threads read on.
 
-    Those that wait begin with all of them, the others with a few; more are tried step by step.
+    Those that wait begin with all of them, the others with one; more are tried step by step.
 
     Args:
       most: how many there may be.

@@ -10,8 +10,6 @@ as it is consumed does not pay for threads.
 from __future__ import annotations
 
 import collections
-import queue
-import threading
 import time
 import weakref
 from typing import Any
@@ -21,6 +19,7 @@ import numpy as np
 from grain import tree
 from grain.dataset.runs import Partial
 from grain.dataset.to_iter import InlineReader
+from grain.execution.block_threads import Block, BlockThreads
 from grain.execution.thread_count import ThreadCount
 from grain.index.permutation import IndexArray
 from grain.options import ReadOptions
@@ -33,6 +32,8 @@ _WAITING_SHARE = 0.5
 _EVIDENCE_SECONDS = 0.005
 # A block should keep a thread busy about this long.
 _BLOCK_SECONDS = 0.001
+# More elements than this are never read at a time in the consumer's thread.
+_MAX_INLINE = 1 << 16
 # What blocks that are ready or being read may hold, beyond what the threads need at the least.
 _BUFFER_BYTES = 256 << 20
 # After this many blocks it is judged whether threads bring anything.
@@ -59,6 +60,8 @@ class AdaptiveReader:
         self._stop = stop
         self._options = options
         self._inline = InlineReader(dataset, start, stop)
+        # How many elements are read at a time here: as many as take a moment.
+        self._size = 1
         self._next = start
         self._threads: ThreadedReader | None = None
         self._may_return = True
@@ -72,8 +75,9 @@ class AdaptiveReader:
                 self._return_to_consumer()
             return elements
         self._watch.begin()
-        elements = self._inline.read(limit)
-        self._watch.end(len(elements))
+        elements = self._inline.read(min(limit, self._size))
+        if self._watch.end(len(elements)) < _BLOCK_SECONDS:
+            self._size = min(2 * self._size, _MAX_INLINE)
         self._next += len(elements)
         if self._watch.threads_pay:
             self._threads = self._make_threads(_element_bytes(elements))
@@ -136,13 +140,15 @@ class _ConsumerWatch:
             computed = self._started[1] - self._ended[1]
             self._waiting += max(0.0, paused - computed)
 
-    def end(self, count: int) -> None:
+    def end(self, count: int) -> float:
+        """Returns how many seconds reading so many elements took."""
         self._ended = time.perf_counter(), time.thread_time()
         seconds = self._ended[0] - self._started[0]
         self._reading += seconds
         self._busy += self._ended[1] - self._started[1]
         if count:
             self._fastest.append(seconds / count)
+        return seconds
 
     @property
     def seconds_per_element(self) -> float | None:
@@ -174,79 +180,6 @@ def _element_bytes(elements: list[Any]) -> int | None:
     return None
 
 
-class _Block:
-    """A stretch of indices, and its elements once it is `done`; then `ready` is released.
-
-    `turn` is that of the number of threads; `begin`, `seconds` and `busy` tell when a thread began to
-    read it, how long that took and how long a processor was busy with it.
-    """
-
-    __slots__ = (
-        "begin",
-        "busy",
-        "count",
-        "done",
-        "elements",
-        "ready",
-        "seconds",
-        "start",
-        "turn",
-    )
-
-    def __init__(self, start: int, count: int, turn: int = 0):
-        self.start = start
-        self.count = count
-        self.turn = turn
-        self.elements: list[Any] = []
-        self.begin = self.seconds = self.busy = 0.0
-        self.done = False
-        self.ready = threading.Lock()
-        self.ready.acquire()
-
-
-class _Tasks:
-    """Blocks that wait for a thread."""
-
-    def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[_Block | None] = queue.SimpleQueue()
-        self._stopped = False
-        self.put = self._queue.put
-
-    def get(self) -> _Block | None:
-        """The next block, or None for a thread that is to stop."""
-        block = self._queue.get()
-        return None if self._stopped else block
-
-    def stop(self, threads: list[threading.Thread]) -> None:
-        """Lets threads end, also those that wait, whatever there was to be done."""
-        self._stopped = True
-        for _ in threads:
-            self._queue.put(None)
-
-
-def _work(dataset: Any, tasks: _Tasks) -> None:
-    """What a thread does: reads blocks until it is told to stop. It knows nothing of the reader."""
-    while (block := tasks.get()) is not None:
-        block.begin, busy = time.perf_counter(), time.thread_time()
-        indices = np.arange(block.start, block.start + block.count, dtype=np.int64)
-        try:
-            block.elements = dataset._read(indices) if block.count else []
-        except BaseException as error:  # A bug here, or an exit: the consumer must hear of it.
-            failure = error if isinstance(error, Exception) else RuntimeError(repr(error))
-            block.elements = Partial([], failure)
-        block.seconds = time.perf_counter() - block.begin
-        block.busy = time.thread_time() - busy
-        block.done = True
-        block.ready.release()
-        del block
-
-
-def _start_thread(dataset: Any, tasks: _Tasks) -> threading.Thread:
-    thread = threading.Thread(target=_work, args=(dataset, tasks), name="grain-read", daemon=True)
-    thread.start()
-    return thread
-
-
 class ThreadedReader:
     """Reads blocks ahead in threads, and gives them in order."""
 
@@ -260,17 +193,14 @@ class ThreadedReader:
         element_bytes: int | None,
         waits: bool,
     ):
-        self._dataset = dataset
         self._stop = stop
         self._max_threads = options.num_threads
         self._thread_count = ThreadCount(options.num_threads, seconds_per_element, waits)
-        self._running = 0
         self._buffer = options.prefetch_buffer_size
-        self._tasks = _Tasks()
-        self._threads: list[threading.Thread] = []
-        # Threads hold the queue, not the reader: a reader that is dropped ends its threads.
-        self._finalizer = weakref.finalize(self, self._tasks.stop, self._threads)
-        self._ahead: collections.deque[_Block] = collections.deque()
+        self._threads = BlockThreads(dataset)
+        # Threads hold nothing of the reader: one that is dropped ends its threads.
+        self._finalizer = weakref.finalize(self, self._threads.stop)
+        self._ahead: collections.deque[Block] = collections.deque()
         self._submitted = start
         # Elements that were read or are to be read, and which the consumer has not come to.
         self._in_flight = 0
@@ -320,16 +250,12 @@ class ThreadedReader:
             if room < size and self._ahead:
                 return  # A small block costs as much as a whole one.
             count = min(size, self._stop - self._submitted, room)
-            block = _Block(self._submitted, count, self._thread_count.turn)
+            block = Block(self._submitted, count)
             self._submitted += count
             self._in_flight += count
             self._ahead.append(block)
-            if self._running < min(self._useful_threads, len(self._ahead)):
-                # Those that were stopped need no more word to end.
-                self._threads[:] = [thread for thread in self._threads if thread.is_alive()]
-                self._threads.append(_start_thread(self._dataset, self._tasks))
-                self._running += 1
-            self._tasks.put(block)
+            self._threads.at_least(min(self._useful_threads, len(self._ahead)))
+            self._threads.put(block)
 
     def _allowed(self) -> int:
         """How many elements may be read ahead."""
@@ -362,7 +288,7 @@ class ThreadedReader:
         self.start()
         return block.elements
 
-    def _adapt(self, block: _Block, waited: float) -> None:
+    def _adapt(self, block: Block, waited: float) -> None:
         """Sizes the blocks to come by what this one took, and the number of those who read them."""
         if not block.elements:
             return
@@ -370,9 +296,8 @@ class ThreadedReader:
             self._thread_count.note(
                 block.turn, block.count, block.begin, block.seconds, block.busy, waited
             )
-            while self._running > self._thread_count.now:
-                self._tasks.put(None)  # Behind what was asked for already.
-                self._running -= 1
+            self._threads.at_most(self._thread_count.now)
+            self._threads.set_turn(self._thread_count.turn)
         self._seconds_per_element.append(block.seconds / len(block.elements))
         self._block_size = min(self._wanted_block_size(), 2 * max(1, block.count))
         found = _element_bytes(block.elements)
@@ -396,11 +321,7 @@ class ThreadedReader:
         self._forget()
         self._submitted = self._stop
         self._finalizer()
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join()
-        self._threads.clear()
-        self._running = 0
+        self._threads.join()
 
 
 class SplitReader:
@@ -410,9 +331,8 @@ class SplitReader:
         self._dataset = dataset
         self._max_threads = options.num_threads if options.prefetch_buffer_size else 0
         self._seconds: collections.deque[float] = collections.deque(maxlen=3)
-        self._tasks = _Tasks()
-        self._threads: list[threading.Thread] = []
-        weakref.finalize(self, self._tasks.stop, self._threads)
+        self._threads = BlockThreads(dataset)
+        weakref.finalize(self, self._threads.stop)
 
     def read(self, indices: IndexArray) -> list[Any]:
         """The elements at consecutive indices; those before an error, as `Partial`."""
@@ -426,12 +346,11 @@ class SplitReader:
         return elements
 
     def _read_split(self, indices: IndexArray) -> list[Any]:
-        while len(self._threads) < self._max_threads:
-            self._threads.append(_start_thread(self._dataset, self._tasks))
+        self._threads.at_least(self._max_threads)
         parts = np.array_split(indices, min(self._max_threads, indices.size))
-        blocks = [_Block(int(part[0]), part.size) for part in parts]
+        blocks = [Block(int(part[0]), part.size) for part in parts]
         for block in blocks:
-            self._tasks.put(block)
+            self._threads.put(block)
         elements: list[Any] = []
         failure: Exception | None = None
         for block in blocks:

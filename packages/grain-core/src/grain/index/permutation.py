@@ -257,6 +257,16 @@ def shuffle_epochs(indices: IndexArray, length: int, seed: int) -> IndexArray:
     return result
 
 
+def shuffle_one(index: int, length: int, seed: int) -> int:
+    """What `shuffle_epochs` makes of one index, in a tenth of the time.
+
+    >>> [shuffle_one(index, length=4, seed=1) for index in range(8)]
+    [1, 2, 3, 0, 4, 7, 5, 6]
+    """
+    epoch, within = divmod(index, length)
+    return permute_one(within, length - 1, (seed + epoch) % 2**32) + epoch * length
+
+
 def shuffle_windows(indices: IndexArray, length: int, window: int, seed: int) -> IndexArray:
     """Shuffles each window of consecutive indices inside itself: window `i` uses seed `seed + i`.
 

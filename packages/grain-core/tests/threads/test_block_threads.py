@@ -1,0 +1,110 @@
+"""Threads that read blocks: more and fewer of them at any time, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import grain
+from grain.execution.block_threads import Block, BlockThreads
+
+PATIENCE = 10.0
+
+
+@pytest.fixture
+def pool(gated: Callable[..., Any]) -> Iterator[Callable[..., tuple[Any, BlockThreads]]]:
+    """Makes a source, and threads over it that are ended with the test."""
+    made: list[BlockThreads] = []
+
+    def make(**options: Any) -> tuple[Any, BlockThreads]:
+        source = gated(1000, **options)
+        made.append(BlockThreads(grain.MapDataset.source(source)))
+        return source, made[-1]
+
+    yield make
+    for threads in made:
+        threads.stop()
+        threads.join()
+
+
+def take(block: Block) -> list[Any]:
+    assert block.ready.acquire(timeout=PATIENCE)
+    return block.elements
+
+
+def test_blocks_are_read_in_the_order_of_being_given(pool: Any) -> None:
+    source, threads = pool()
+    blocks = [Block(3 * number, 3) for number in range(20)]
+    for block in blocks:
+        threads.put(block)
+    threads.at_least(1)
+    assert [take(block) for block in blocks] == [[3 * n, 3 * n + 1, 3 * n + 2] for n in range(20)]
+    assert source.started == list(range(60))
+
+
+def test_threads_that_are_let_go_leave_at_once_and_not_behind_what_waits(
+    pool: Any, reading_threads: Any
+) -> None:
+    source, threads = pool(is_open=lambda source, index: False)
+    blocks = [Block(number, 1) for number in range(500)]
+    for block in blocks:
+        threads.put(block)
+    threads.at_least(3)
+    assert source.wait_until(lambda: source.inside == 3)
+    threads.at_most(1)
+    source.change(lambda source, index: index < 3)
+    # Two of them go; the one that is left stands at the gate with the fourth block.
+    assert source.wait_until(lambda: len(source.started) >= 4)
+    while len(reading_threads()) > 1:
+        pass
+    assert sorted(source.started) == [0, 1, 2, 3]
+    source.change(lambda source, index: True)
+    assert [take(block) for block in blocks] == [[number] for number in range(500)]
+    assert sorted(source.started) == list(range(500))
+
+
+def test_threads_that_wait_for_blocks_are_let_go_too(pool: Any, reading_threads: Any) -> None:
+    _, threads = pool()
+    threads.at_least(4)
+    running = reading_threads()
+    assert len(running) == 4
+    threads.at_most(0)
+    for thread in running:
+        thread.join(PATIENCE)
+    assert reading_threads() == []
+    block = Block(7, 2)
+    threads.put(block)
+    threads.at_least(1)
+    assert take(block) == [7, 8]
+
+
+def test_who_was_let_go_and_is_still_there_is_called_back(pool: Any, reading_threads: Any) -> None:
+    source, threads = pool(is_open=lambda source, index: False)
+    for number in range(2):
+        threads.put(Block(number, 1))
+    threads.at_least(2)
+    assert source.wait_until(lambda: source.inside == 2)
+    threads.at_most(1)
+    threads.at_least(2)
+    assert len(reading_threads()) == 2
+    source.change(lambda source, index: index < 2 or source.most_inside >= 2)
+    more = [Block(number, 1) for number in range(2, 40)]
+    for block in more:
+        threads.put(block)
+    assert [take(block) for block in more] == [[number] for number in range(2, 40)]
+
+
+def test_a_block_belongs_to_the_turn_in_which_it_is_begun(pool: Any) -> None:
+    source, threads = pool(is_open=lambda source, index: False)
+    blocks = [Block(number, 1) for number in range(3)]
+    for block in blocks:
+        threads.put(block)
+    threads.at_least(1)
+    assert source.wait_until(lambda: source.inside == 1)
+    threads.set_turn(5)
+    source.change(lambda source, index: True)
+    for block in blocks:
+        take(block)
+    assert [block.turn for block in blocks] == [0, 5, 5]
