@@ -14,7 +14,7 @@ import textwrap
 
 import pytest
 
-from grain.execution.processes import WorkerPool
+from grain.execution.processes.pool import WorkerPool
 
 PATIENCE = 60  # seconds; only a bound for what would otherwise hang
 
@@ -84,7 +84,8 @@ def fifo(tmp_path):
 _PRELUDE = """
 import os, signal, sys, threading, time
 import numpy as np
-from grain.execution.processes import WorkerPool, WorkerDied
+from grain.execution.processes.errors import WorkerDied
+from grain.execution.processes.pool import WorkerPool
 
 class Apply:
     def __init__(self, function):

@@ -10,7 +10,8 @@ import threading
 import numpy as np
 import pytest
 
-from grain.execution.processes import WorkerDied, WorkerPool
+from grain.execution.processes.errors import WorkerDied
+from grain.execution.processes.pool import WorkerPool
 
 PATIENCE = 60
 

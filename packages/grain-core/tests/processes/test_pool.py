@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grain.execution.processes import PoolClosed, WorkerError, WorkerPool
+from grain.execution.processes.errors import WorkerError
+from grain.execution.processes.pool import PoolClosed, WorkerPool
 
 
 def test_results_come_by_ticket_in_whatever_order_they_are_asked_for(make_pool):

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from grain.execution.processes import WorkerDied
+from grain.execution.processes.errors import WorkerDied
 
 
 def result(pool, task=None):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from grain.execution.processes import WorkerPool
+from grain.execution.processes.pool import WorkerPool
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from grain.dataset.runs import END, Run
 from grain.dataset.stages import without_counts
 from grain.execution.chain import Block, Chain, Computed
 from grain.execution.crew import NOT_SENT, Workers
-from grain.execution.processes import NotOutstanding
+from grain.execution.processes.pool import NotOutstanding
 from grain.execution.thresholds import Excess, Thresholds
 from grain.observe.notes import add_note
 

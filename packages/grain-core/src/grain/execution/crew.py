@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from grain.execution import sharing
-from grain.execution.processes import PoolClosed, WorkerPool
 from grain.execution.processes.errors import Report, rebuild, report
+from grain.execution.processes.pool import PoolClosed, WorkerPool
 from grain.execution.processes.unpicklable import explain_unpicklable
 
 # What is raised here when not an element failed but the worker, or the way from there to here.

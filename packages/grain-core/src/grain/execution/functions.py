@@ -18,7 +18,8 @@ from grain.dataset.runs import END, Run
 from grain.dataset.stages import StageIterDataset, with_counts, without_counts
 from grain.execution.blocks import BLOCK_SECONDS, SMALL_BLOCK_BYTES
 from grain.execution.crew import NOT_SENT, Workers
-from grain.execution.processes import NotOutstanding, PoolClosed, WorkerDied
+from grain.execution.processes.errors import WorkerDied
+from grain.execution.processes.pool import NotOutstanding, PoolClosed
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from grain.dataset.runs import END, Run
 from grain.execution import sharing
 from grain.execution.blocks import BLOCK_SECONDS, SMALL_BLOCK_BYTES
 from grain.execution.crew import NOT_SENT, Workers
-from grain.execution.processes import NotOutstanding
+from grain.execution.processes.pool import NotOutstanding
 from grain.observe.notes import add_note
 from grain.options import DatasetOptions
 

@@ -1,9 +1,5 @@
 """Worker processes that compute tasks, and the shared memory in which their results come back.
 
-This room knows nothing of what a task or a result means.
+This room knows nothing of what a task or a result means. Its door is `pool`; a worker comes in by
+`worker` and need not load what only the other side uses.
 """
-
-from grain.execution.processes.errors import WorkerDied, WorkerError
-from grain.execution.processes.pool import Job, NotOutstanding, PoolClosed, WorkerPool
-
-__all__ = ["Job", "NotOutstanding", "PoolClosed", "WorkerDied", "WorkerError", "WorkerPool"]

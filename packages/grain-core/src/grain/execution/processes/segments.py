@@ -12,9 +12,13 @@ import errno
 import functools
 import mmap
 import os
-import tempfile
 import weakref
 from typing import Any
+
+from grain.dataset.lazily import LazyModule
+
+# Only where memory has no unnamed files.
+tempfile = LazyModule("tempfile")
 
 _MAP_FAILED = ctypes.c_void_p(-1).value
 _POPULATE = getattr(mmap, "MAP_POPULATE", 0)
