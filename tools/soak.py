@@ -181,6 +181,24 @@ def farm_out_a_slow_function() -> None:
     assert len(list(ds.mp_prefetch(TWO))) == 20
 
 
+def farm_out_a_slow_function_that_draws_and_fails() -> None:
+    """What was sent ahead is sent again behind an error, with other draws."""
+    even = numbers(90).filter(lambda x: x % 2 == 0)
+    ds = even.random_map(lambda x, rng: fails_at_50(slow(x)), seed=1)
+    given = failed = 0
+    with iter(ds.mp_prefetch(TWO)) as iterator:
+        while True:
+            try:
+                next(iterator)
+            except StopIteration:
+                break
+            except ValueError:
+                failed += 1
+            else:
+                given += 1
+    assert (given, failed) == (44, 1)
+
+
 def load() -> None:
     """The other way in."""
     loader = grain.DataLoader(
@@ -216,6 +234,7 @@ ROUNDS: list[Callable[[], None]] = [
     go_on_after_an_error,
     read_streams_by_turns,
     farm_out_a_slow_function,
+    farm_out_a_slow_function_that_draws_and_fails,
     load,
     lose_a_worker,
 ]
