@@ -19,6 +19,8 @@ from grain.execution.allocation import allocate
 _SCALARS = (int, float, complex, bool, str, bytes, np.generic)
 # How many items of a long list stand for all of them where a rough size will do.
 _SAMPLE = 32
+# What is taken for the size of something that does not tell.
+_SOME_BYTES = 32
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
@@ -53,18 +55,25 @@ def nbytes(tree: Any) -> int:
     >>> nbytes({"image": np.zeros((2, 3)), "label": b"seven"})
     53
     """
+    try:
+        return _nbytes(tree)
+    except Exception:  # Of a user's own class, or of a tree that is too deep: it is only a guess.
+        return _SOME_BYTES
+
+
+def _nbytes(tree: Any) -> int:
     if isinstance(tree, np.ndarray):
         return tree.nbytes
     if isinstance(tree, (str, bytes, bytearray)):
         return len(tree)
     if type(tree) in (list, tuple) and len(tree) > _SAMPLE:
         # Thousands of tokens are not counted one by one.
-        return sum(map(nbytes, tree[:_SAMPLE])) * len(tree) // _SAMPLE
+        return sum(map(_nbytes, tree[:_SAMPLE])) * len(tree) // _SAMPLE
     node = _open_node(tree)
     if node is not None:
-        return sum(map(nbytes, node.children))
+        return sum(map(_nbytes, node.children))
     size = getattr(tree, "nbytes", None)
-    return size if isinstance(size, int) else 32
+    return size if isinstance(size, int) else _SOME_BYTES
 
 
 def stack(elements: Sequence[Any]) -> Any:

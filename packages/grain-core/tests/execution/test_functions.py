@@ -224,3 +224,98 @@ def test_the_next_index_above_functions_that_count_is_known_and_can_be_set() -> 
             assert X.get_next_index(iterator) == index
             assert next(iterator) == expected[index]
             assert X.get_next_index(iterator) == index + 1
+
+
+def test_a_function_that_changes_what_it_is_given_sees_each_element_once() -> None:
+    """Those behind an error have been given to the functions below the one that failed."""
+
+    def add_one(batch: Any) -> Any:
+        batch += 1
+        return batch
+
+    def check(batch: Any) -> Any:
+        if batch[0] % 7 == 3:
+            raise ValueError(batch[0])
+        return batch
+
+    def refuse(batch: Any) -> Any:
+        if batch[0] % 11 == 5:
+            batch += 100
+            raise KeyError(batch[0])
+        return batch
+
+    ds = rows(400).filter(lambda x: x % 3).batch(2).map(refuse).map(add_one).map(check)
+    expected = steps(iter(ds))
+    assert {seen[1][0] for seen in expected if seen[0] == "error"} == {"ValueError", "KeyError"}
+    for count in (1, 2):
+        with iter(with_workers(ds, count)) as iterator:
+            assert steps(iterator) == expected
+
+
+def test_an_exit_in_a_function_comes_each_time_with_workers_as_without() -> None:
+    def leave_at_sixty(batch: Any) -> int:
+        heavy(batch)
+        if batch[0] == 60:
+            raise SystemExit("sixty")
+        return int(batch[0])
+
+    def run(dataset: grain.IterDataset) -> list[Any]:
+        seen = []
+        with iter(dataset) as iterator:
+            for _ in range(64):
+                try:
+                    seen.append((next(iterator), iterator.get_state()))
+                except SystemExit as error:
+                    seen.append((str(error), iterator.get_state()))
+        return seen
+
+    ds = rows(80).filter(lambda x: True).batch(1).map(leave_at_sixty)
+    assert run(with_workers(ds, 2)) == run(ds)
+
+
+def test_an_interrupt_while_what_cannot_be_sent_is_computed_here_loses_nothing() -> None:
+    armed = [True]
+    host = os.getpid()
+
+    def lock(batch: Any) -> Any:
+        heavy(batch)
+        if os.getpid() == host and batch[0] >= 30 and armed[0]:
+            armed[0] = False
+            raise KeyboardInterrupt
+        return int(batch[0]), threading.Lock() if batch[0] >= 20 else None
+
+    ds = rows(50).filter(lambda x: True).batch(1).map(lock)
+    found = []
+    with iter(with_workers(ds, 2)) as iterator:
+        while True:
+            try:
+                found.append(next(iterator)[0])
+            except KeyboardInterrupt:
+                pass
+            except StopIteration:
+                break
+    assert not armed[0]
+    assert found == list(range(50))
+
+
+class NeedsThree(Exception):
+    """An error that cannot be made again of its `args`."""
+
+    def __init__(self, first: Any, second: Any, third: Any):
+        super().__init__(first)
+
+
+def test_an_error_that_cannot_be_sent_is_the_functions_own() -> None:
+    def fail(batch: Any) -> Any:
+        heavy(batch)
+        if batch[0] == 30:
+            raise NeedsThree(1, 2, 3)
+        return batch
+
+    ds = rows(40).filter(lambda x: True).batch(1).map(fail)
+    with iter(with_workers(ds, 2)) as iterator:
+        for _ in range(30):
+            next(iterator)
+        with pytest.raises(NeedsThree):
+            next(iterator)
+        assert next(iterator)[0] == 31

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -108,3 +109,42 @@ def test_a_block_belongs_to_the_turn_in_which_it_is_begun(pool: Any) -> None:
     for block in blocks:
         take(block)
     assert [block.turn for block in blocks] == [0, 5, 5]
+
+
+def test_where_no_thread_can_be_started_those_that_run_go_on(
+    pool: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, threads = pool()
+    threads.at_least(1)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    threads.at_least(4)
+    block = Block(0, 3)
+    threads.put(block)
+    assert take(block) == [0, 1, 2]
+
+
+def test_a_reader_that_can_start_no_thread_reads_where_it_is_asked_until_it_can(
+    clock: Any, gated: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = gated(50, on_read=lambda index: clock.wait(0.003))
+    start = threading.Thread.start
+    refused: list[str] = []
+
+    def maybe(thread: threading.Thread) -> None:
+        if len(refused) < 3:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", maybe)
+    options = grain.ReadOptions(4, 8)
+    with iter(grain.MapDataset.source(source).to_iter_dataset(options)) as iterator:
+        iterator.start_prefetch()
+        assert list(iterator) == list(range(50))
+    assert len(refused) == 3
+    assert source.by_thread[threading.current_thread().name] > 3
+    assert source.by_thread["grain-read"] > 0

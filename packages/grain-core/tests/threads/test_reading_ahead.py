@@ -438,3 +438,19 @@ def test_two_iterators_read_with_threads_of_their_own(clock, gated):
     assert pairs == [(x, x) for x in range(60)]
     first.close()
     second.close()
+
+
+def test_large_elements_among_small_ones_are_read_less_far_ahead(clock, gated, monkeypatch):
+    monkeypatch.setattr(threads, "_BUFFER_BYTES", 40_000)
+
+    class Mixed(LargeElements):
+        def __getitem__(self, index: int) -> Any:
+            number = self.source[index]
+            return np.full(1000 if index % 5 == 4 else 1, number, dtype=np.float64)
+
+    source = gated(2000, on_read=lambda index: clock.wait(0.003))
+    with iter(Map.source(Mixed(source)).to_iter_dataset(options(2, 500))) as iterator:
+        for taken in range(300):
+            assert next(iterator)[0] == taken
+            # So many hold 40 000 bytes on the average, and half as many again.
+            assert len(source.started) <= taken + 1 + 1.5 * 40_000 / 1600

@@ -57,12 +57,17 @@ class BlockThreads:
         self.put = self._tasks.put
 
     def at_least(self, count: int) -> None:
-        """Starts threads until there are so many."""
+        """Starts threads until there are so many; fewer, but one, where the system has no more."""
         while self._running < count:
             if not self._tasks.recall():
                 # Those that were let go need no more word to end.
                 self._threads[:] = [thread for thread in self._threads if thread.is_alive()]
-                self._threads.append(_start_thread(self._dataset, self._tasks))
+                try:
+                    self._threads.append(_start_thread(self._dataset, self._tasks))
+                except RuntimeError:
+                    if not self._running:
+                        raise
+                    return
             self._running += 1
 
     def at_most(self, count: int) -> None:

@@ -11,7 +11,12 @@ from typing import Any
 
 from grain.execution import sharing
 from grain.execution.processes.errors import Report, rebuild, report
-from grain.execution.processes.pool import PoolClosed, WorkerPool
+from grain.execution.processes.pool import (
+    NotOutstanding,
+    PoolClosed,
+    PoolInterrupted,
+    WorkerPool,
+)
 from grain.execution.processes.unpicklable import explain_unpicklable
 
 # What is raised here when not an element failed but the worker, or the way from there to here.
@@ -93,6 +98,7 @@ class Workers:
         self._parts: dict[int, _Part] = {}
         self._next_number = 0
         self._pool: WorkerPool | None = None
+        self._first_ticket = 1
         self._closed = False
         self._turn = 0
         # Tickets of definitions and releases whose results, which say nothing, are still to be taken.
@@ -110,8 +116,12 @@ class Workers:
         part = self._parts.pop(number, None)
         if part is None or self._pool is None or self._pool.closed:
             return
-        for worker in part.known if part.late else range(self.count):
-            self._chores.append(self._pool.submit((number, "release"), worker=worker))
+        pool = self._pool
+        try:
+            for worker in part.known if part.late else range(self.count):
+                self._chores.append(pool.submit((number, "release"), worker=worker))
+        except PoolInterrupted:
+            self._renew(pool)
 
     def start(self) -> WorkerPool:
         """The pool, running."""
@@ -123,22 +133,41 @@ class Workers:
                 num_workers=self.count,
                 worker_init_fn=self._init,
                 name_owner=_name_owner,
+                first_ticket=self._first_ticket,
             )
         return self._pool
+
+    def _renew(self, interrupted: WorkerPool) -> None:
+        """Gives up workers that were interrupted in the middle of a message; others start when needed.
+
+        They know all parts from the start. Whoever waits for a result of the old ones is told that it is
+        not outstanding, and asks again.
+        """
+        if self._pool is not interrupted:
+            return
+        self._first_ticket = interrupted.next_ticket
+        self._chores.clear()
+        for part in self._parts.values():
+            part.late, part.known = False, set()
+        self._pool = None
+        interrupted.close()
 
     def submit(self, number: int, method: str, *arguments: Any) -> int:
         """Asks for something of a part; returns a ticket for the result."""
         pool = self.start()
         part = self._parts[number]
         worker = part.worker
-        if part.late:
-            # Only tasks for one named worker are sure to come after the definition.
-            if worker is None:
-                worker = self._turn = (self._turn + 1) % self.count
-            if worker not in part.known:
-                self._define(number, part, worker)
         try:
+            if part.late:
+                # Only tasks for one named worker are sure to come after the definition.
+                if worker is None:
+                    worker = self._turn = (self._turn + 1) % self.count
+                if worker not in part.known:
+                    self._define(number, part, worker)
             return pool.submit((number, method, *arguments), worker=worker)
+        except PoolInterrupted:
+            self._renew(pool)
+            return self.submit(number, method, *arguments)
         except PoolClosed:
             self._wait_for_exit()
             raise
@@ -176,6 +205,9 @@ class Workers:
             # Perhaps a worker does not know the part, since it could not take the definition.
             self._take_chores(pool)
             raise
+        except PoolInterrupted:
+            self._renew(pool)
+            raise NotOutstanding(f"Ticket {ticket} is one of workers that are gone.") from None
         except PoolClosed:
             self._wait_for_exit()
             raise

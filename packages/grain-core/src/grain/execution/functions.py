@@ -18,7 +18,7 @@ from grain.dataset.runs import END, Run
 from grain.dataset.stages import StageIterDataset, with_counts, without_counts
 from grain.execution.blocks import BLOCK_SECONDS, SMALL_BLOCK_BYTES
 from grain.execution.crew import NOT_SENT, Workers
-from grain.execution.processes.errors import WorkerDied
+from grain.execution.processes.errors import WorkerDied, WorkerError
 from grain.execution.processes.pool import NotOutstanding, PoolClosed
 
 T = TypeVar("T")
@@ -64,22 +64,35 @@ class Functions:
             stages, [first + place + 1 for first in firsts], state_after(place)
         )
 
-    def compute(self, elements: list[Any], firsts: Sequence[int]) -> Applied:
+    def compute(self, elements: list[Any], firsts: Sequence[int], begin: int) -> Applied:
+        """What a worker is asked for; the elements are its own, and those behind an error go with it."""
+        applied = self.apply(elements, firsts, begin)
+        applied.behind = None
+        return applied
+
+    def apply(self, elements: list[Any], firsts: Sequence[int], begin: int) -> Applied:
         """Applies the functions; an error comes back as data.
 
         Args:
           elements: what to apply them to.
           firsts: for each function, how many elements came before these.
+          begin: the first function to be applied; those below it have been.
         """
         started = time.perf_counter()
         error: Exception | None = None
         failed = -1
-        for number, (stage, first) in enumerate(zip(self.stages, firsts, strict=True)):
-            result = stage._apply_run(elements, first)
-            elements = result.elements
+        behind: list[Behind] = []
+        for number in range(begin, len(self.stages)):
+            result = self.stages[number]._apply_run(elements, firsts[number])
             if result.error is not None:
+                rest = elements[len(result.elements) + 1 :]
+                if error is not None:
+                    behind.insert(0, Behind(failed, error=error))
+                if rest:
+                    behind.insert(0, Behind(number, rest))
                 error, failed = result.error, number
-        return Applied(elements, error, failed, time.perf_counter() - started)
+            elements = result.elements
+        return Applied(elements, error, failed, time.perf_counter() - started, behind)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,12 +114,24 @@ class Applied:
       error: what stopped it.
       failed: the place of the function that failed, if one did.
       seconds: how long it took.
+      behind: what came behind the error, as far as it was computed. A function may change what it is
+        given, so it must not see the same again. None where it was given copies.
     """
 
     elements: list[Any]
     error: Exception | None
     failed: int
     seconds: float
+    behind: list[Behind] | None
+
+
+@dataclasses.dataclass
+class Behind:
+    """Elements that wait for the function at a place, or another error of that function."""
+
+    stage: int
+    elements: list[Any] = dataclasses.field(default_factory=list)
+    error: Exception | None = None
 
 
 @dataclasses.dataclass
@@ -116,13 +141,17 @@ class _Sent:
     Attributes:
       run: the elements; one without a ticket is still to be sent.
       start: how many were read before, all in all.
+      stage: the function that is next for them.
+      error: that of the function at `stage`, or the parent's where `stage` is -1.
+      mark: finds the parent's state behind the error.
     """
 
     run: Run
     start: int
+    stage: int = 0
     ticket: int | None = None
     error: Exception | None = None
-    state: Any = None
+    mark: Callable[[], Any] | None = None
 
 
 class FarmIterator(RunIterator[T]):
@@ -208,16 +237,19 @@ class FarmIterator(RunIterator[T]):
         sent = self._sent[0]
         if sent.error is not None:
             self._sent.popleft()
-            self._mark, self._steady = constant(sent.state), True
+            assert sent.mark is not None
+            self._mark, self._steady = sent.mark, True
+            if sent.stage >= 0:
+                self._count_failure(sent.stage)
             raise sent.error
         if sent.ticket is None and not self._farming:
             self._sent.popleft()
-            return self._apply(sent.run)
-        run, applied = self._take()
-        self._adapt(run, applied)
-        return self._give(run, applied)
+            return self._apply(sent)
+        sent, applied = self._take()
+        self._adapt(sent.run, applied)
+        return self._give(sent, applied)
 
-    def _take(self) -> tuple[Run, Applied]:
+    def _take(self) -> tuple[_Sent, Applied]:
         """Waits for what was sent first; it stays the first if the wait is interrupted."""
         while True:
             sent = self._sent[0]
@@ -230,6 +262,7 @@ class FarmIterator(RunIterator[T]):
             except NOT_SENT as error:
                 # The elements may be fine, but could not be sent. They are sent again, one by one so
                 # that what comes back of the others comes first.
+                self._torn = True
                 sent.ticket = None
                 if isinstance(error, NotOutstanding):
                     continue
@@ -238,24 +271,30 @@ class FarmIterator(RunIterator[T]):
                 self._sent.popleft()
                 if len(sent.run.elements) == 1:
                     # What cannot be sent need not be: a quicker function would not be, either.
-                    return sent.run, self._functions.compute(sent.run.elements, self._counts)
+                    return sent, self._apply_to(sent)
                 for place in range(len(sent.run.elements) - 1, -1, -1):
                     alone = sent.run.rest(place).first(1)
-                    self._sent.appendleft(_Sent(alone, sent.start + place))
+                    self._sent.appendleft(_Sent(alone, sent.start + place, sent.stage))
             else:
                 self._sent.popleft()
-                return sent.run, applied
+                if isinstance(applied.error, WorkerError):
+                    applied = self._apply_to(sent)  # For the error itself, which cannot be sent.
+                return sent, applied
 
     def _pull_here(self, limit: int) -> Run:
         if not self._held.elements:
             self._follow_parent()
+        start = self._read
         run = self._next(min(limit, self._size))
-        return self._apply(run) if run.elements else END
+        return self._apply(_Sent(run, start)) if run.elements else END
 
-    def _apply(self, run: Run) -> Run:
-        applied = self._functions.compute(run.elements, self._counts)
-        self._adapt(run, applied)
-        return self._give(run, applied)
+    def _apply(self, sent: _Sent) -> Run:
+        applied = self._apply_to(sent)
+        self._adapt(sent.run, applied)
+        return self._give(sent, applied)
+
+    def _apply_to(self, sent: _Sent) -> Applied:
+        return self._functions.apply(sent.run.elements, self._counts, sent.stage)
 
     def _next(self, limit: int) -> Run:
         """The next elements of the parent, `limit` at most."""
@@ -268,31 +307,47 @@ class FarmIterator(RunIterator[T]):
         self._read += len(run.elements)
         return run
 
-    def _give(self, run: Run, applied: Applied) -> Run:
+    def _give(self, sent: _Sent, applied: Applied) -> Run:
         """The run that was made of another one, and where the stream is after it."""
-        counts, made = self._counts, END
+        run, counts, made = sent.run, self._counts, END
         if applied.elements:
             made = Run(applied.elements, self._functions.states(run.state_after, counts), run.live)
         self._steady = not run.live
         done = len(applied.elements)
         self._given += done
+        self._counts = tuple(count + done for count in counts)
         if applied.error is None:
-            self._counts = tuple(count + done for count in counts)
             self._mark = run.mark(done - 1)
             return made
-        # The element that failed is gone, and only the functions below the one that failed have counted
-        # it; those behind it come next.
-        self._counts = tuple(
-            count + done + (number < applied.failed) for number, count in enumerate(counts)
-        )
-        self._given += 1
         self._mark = run.mark(done)
+        self._count_failure(applied.failed)
+        behind = applied.behind
+        if behind is None:
+            behind = [Behind(sent.stage, run.elements[done + 1 :])]
+        self._put_back(_lasting(run), done + 1, behind)
+        return self._fail_after(applied.error, made)
+
+    def _count_failure(self, stage: int) -> None:
+        """An element is gone; only the functions below the one that failed have counted it."""
+        self._given += 1
+        self._counts = tuple(count + (number < stage) for number, count in enumerate(self._counts))
         if any(stage._counter_name for stage in self._functions.stages):
             self._forget_sent()  # They were sent with other counts.
-        rest = run.rest(done + 1)
-        if rest.elements:
-            self._sent.appendleft(_Sent(_lasting(rest), self._given))
-        return self._fail_after(applied.error, made)
+
+    def _put_back(self, run: Run, place: int, behind: Sequence[Behind]) -> None:
+        """Lets what is behind an error come next; it begins at `place` of the run."""
+        start = self._given - place
+        entries = []
+        for part in behind:
+            if part.error is not None:
+                mark = run.mark(place)
+                entries.append(_Sent(END, start + place, part.stage, error=part.error, mark=mark))
+                place += 1
+            elif part.elements:
+                waiting = run.rest(place).first(len(part.elements)).replace(part.elements)
+                entries.append(_Sent(waiting, start + place, part.stage))
+                place += len(part.elements)
+        self._sent.extendleft(reversed(entries))
 
     def _adapt(self, run: Run, applied: Applied) -> None:
         """Decides who computes the next elements, and how many at a time, by what these took."""
@@ -312,7 +367,9 @@ class FarmIterator(RunIterator[T]):
 
     def _submit(self, sent: _Sent) -> None:
         counts = self._counts_at(sent.start)
-        sent.ticket = self._workers.submit(self._number, "compute", sent.run.elements, counts)
+        sent.ticket = self._workers.submit(
+            self._number, "compute", sent.run.elements, counts, sent.stage
+        )
 
     def _fill(self) -> None:
         """Sends elements ahead, enough to keep every worker busy and the buffer full."""
@@ -328,8 +385,8 @@ class FarmIterator(RunIterator[T]):
                 try:
                     run = self._next(self._size)
                 except Exception as error:
-                    state = copy.deepcopy(self._parent.get_state())
-                    self._sent.append(_Sent(END, start, error=error, state=state))
+                    mark = constant(copy.deepcopy(self._parent.get_state()))
+                    self._sent.append(_Sent(END, start, stage=-1, error=error, mark=mark))
                     return
                 if not run.elements:
                     self._over = True

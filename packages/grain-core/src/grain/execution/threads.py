@@ -36,6 +36,10 @@ _BLOCK_SECONDS = 0.001
 _MAX_INLINE = 1 << 16
 # What blocks that are ready or being read may hold, beyond what the threads need at the least.
 _BUFFER_BYTES = 256 << 20
+# How many elements of a block are looked at for their size, and how much each of them changes what is
+# thought of it.
+_SAMPLE = 8
+_RISE, _FALL = 1 / 4, 1 / 16
 # After this many blocks it is judged whether threads bring anything.
 _TRIAL_BLOCKS = 32
 
@@ -80,12 +84,11 @@ class AdaptiveReader:
             self._size = min(2 * self._size, _MAX_INLINE)
         self._next += len(elements)
         if self._watch.threads_pay:
-            self._threads = self._make_threads(_element_bytes(elements))
-            self._threads.start()
+            self._start_threads(_element_bytes(elements))
         return elements
 
-    def _make_threads(self, element_bytes: int | None) -> ThreadedReader:
-        return ThreadedReader(
+    def _start_threads(self, element_bytes: float | None) -> None:
+        threads = ThreadedReader(
             self._dataset,
             self._next,
             self._stop,
@@ -94,6 +97,12 @@ class AdaptiveReader:
             element_bytes,
             self._watch.reading_waits,
         )
+        try:
+            threads.start()
+        except RuntimeError:  # The system has no more of them; perhaps later.
+            self._watch = _ConsumerWatch(was_reset=True)
+        else:
+            self._threads = threads
 
     def _return_to_consumer(self) -> None:
         """Reads in the consumer's thread again; threads get a second chance, but no third."""
@@ -113,8 +122,9 @@ class AdaptiveReader:
 
     def start(self) -> None:
         if self._threads is None:
-            self._threads = self._make_threads(None)
-        self._threads.start()
+            self._start_threads(None)
+        else:
+            self._threads.start()
 
     def close(self) -> None:
         if self._threads is not None:
@@ -172,12 +182,13 @@ class _ConsumerWatch:
         return self._waiting > max(needed, _WAITING_SHARE * self._reading)
 
 
-def _element_bytes(elements: list[Any]) -> int | None:
-    """About how large an element is; None if there is none to look at."""
-    for element in elements:
-        if element is not None:
-            return tree.nbytes(element)
-    return None
+def _element_bytes(elements: list[Any]) -> float | None:
+    """About how large elements are on the average; None if there is none to look at."""
+    present = [element for element in elements if element is not None]
+    if not present:
+        return None
+    looked_at = present[:: -(-len(present) // _SAMPLE)]
+    return sum(map(tree.nbytes, looked_at)) / len(looked_at)
 
 
 class ThreadedReader:
@@ -190,7 +201,7 @@ class ThreadedReader:
         stop: int,
         options: ReadOptions,
         seconds_per_element: float | None,
-        element_bytes: int | None,
+        element_bytes: float | None,
         waits: bool,
     ):
         self._stop = stop
@@ -212,6 +223,7 @@ class ThreadedReader:
             self._seconds_per_element.append(seconds_per_element)
         self._block_size = self._wanted_block_size()
         self._bytes_per_element = element_bytes
+        self._taken_elements = 0
         self._taken_blocks = 0
         self._awaited_blocks = 0
 
@@ -243,6 +255,9 @@ class ThreadedReader:
 
     def start(self) -> None:
         """Hands blocks to the threads, as far ahead as the buffer allows."""
+        if self._ahead:  # An interrupt may have come before the last one was counted.
+            last = self._ahead[-1]
+            self._submitted = last.start + last.count
         allowed = self._allowed()
         size = max(1, min(self._block_size, allowed // (2 * self._useful_threads)))
         while self._submitted < self._stop and self._in_flight < allowed:
@@ -250,19 +265,22 @@ class ThreadedReader:
             if room < size and self._ahead:
                 return  # A small block costs as much as a whole one.
             count = min(size, self._stop - self._submitted, room)
+            # First somebody to read it: without, the block would be waited for in vain.
+            self._threads.at_least(min(self._useful_threads, len(self._ahead) + 1))
             block = Block(self._submitted, count)
+            self._threads.put(block)
+            self._ahead.append(block)
             self._submitted += count
             self._in_flight += count
-            self._ahead.append(block)
-            self._threads.at_least(min(self._useful_threads, len(self._ahead)))
-            self._threads.put(block)
 
     def _allowed(self) -> int:
         """How many elements may be read ahead."""
         if self._bytes_per_element is None or not self._seconds_per_element:
             return min(self._buffer, 2)  # Nothing is known yet of what an element costs.
-        affordable = _BUFFER_BYTES // max(1, self._bytes_per_element)
-        return min(self._buffer, max(affordable, self._max_threads))
+        affordable = int(_BUFFER_BYTES / max(1.0, self._bytes_per_element))
+        # Not all at once: the next ones may be much larger than the few that were seen.
+        seen = max(2 * self._max_threads, 4 * self._taken_elements)
+        return min(self._buffer, max(affordable, self._max_threads), seen)
 
     def read(self, limit: int) -> list[Any]:
         """The next block in order, whole; waits if it is not ready."""
@@ -280,6 +298,7 @@ class ThreadedReader:
             block.ready.acquire()
             waited = time.perf_counter() - started
         self._ahead.popleft()
+        self._taken_elements += len(block.elements)
         self._taken_blocks += 1
         self._awaited_blocks += awaited
         self._in_flight -= 1
@@ -301,7 +320,11 @@ class ThreadedReader:
         self._seconds_per_element.append(block.seconds / len(block.elements))
         self._block_size = min(self._wanted_block_size(), 2 * max(1, block.count))
         found = _element_bytes(block.elements)
-        self._bytes_per_element = found or self._bytes_per_element or 0
+        if found is not None:
+            before = found if self._bytes_per_element is None else self._bytes_per_element
+            # Large ones among small ones count for a while.
+            weight = min(1.0, len(block.elements) * (_RISE if found > before else _FALL))
+            self._bytes_per_element = before + weight * (found - before)
 
     def seek(self, index: int) -> None:
         """Goes on at `index`; forgets what was read ahead, unless that begins there."""

@@ -39,6 +39,10 @@ class PoolClosed(RuntimeError):  # noqa: N818 - a user reads it as a sentence
     """The pool was used after it was closed."""
 
 
+class PoolInterrupted(RuntimeError):  # noqa: N818 - likewise
+    """An interrupt came while the pool talked to its workers: what was on its way may be lost."""
+
+
 class NotOutstanding(KeyError):  # noqa: N818 - likewise
     """A result was asked for that cannot be had: it was taken already, or never to come."""
 
@@ -56,6 +60,7 @@ class WorkerPool:
         after SIGTERM, before it is killed.
       name_owner: names an object in the words of the user, or returns None; used to say which part
         of a job cannot be pickled.
+      first_ticket: the number of the first ticket, for a pool that stands in for another one.
 
     >>> class Square:
     ...     def start(self, worker_index, worker_count):
@@ -75,6 +80,7 @@ class WorkerPool:
         slot_bytes: int | None = None,
         grace: float = 0.5,
         name_owner: NameOwner | None = None,
+        first_ticket: int = 1,
     ) -> None:
         if num_workers < 1:
             raise ValueError(f"num_workers must be at least 1, got {num_workers}.")
@@ -91,7 +97,7 @@ class WorkerPool:
         )
         self._finalizer = weakref.finalize(self, self._crew.end)
         self._dump = pickling.Dumper()
-        self._next_ticket = 1
+        self._next_ticket = first_ticket
         self._waiting: dict[int, int] = {}
         self._arrived: dict[int, tuple[Channel, Frame]] = {}
         self._backlog: deque[bytes] = deque()
@@ -112,6 +118,11 @@ class WorkerPool:
     def num_workers(self) -> int:
         """How many workers the pool was made with."""
         return self._crew.count
+
+    @property
+    def next_ticket(self) -> int:
+        """The number of the next ticket."""
+        return self._next_ticket
 
     @property
     def pids(self) -> list[int]:
@@ -139,14 +150,11 @@ class WorkerPool:
             if worker is None and size > MAX_INLINE:
                 worker = self._least_loaded()
             self._waiting[ticket] = -1 if worker is None else worker
-            if worker is None:
-                self._backlog.append(frames.inline_frame(Kind.TASK, ticket, pickled))
-                self._flush_tasks()
-            else:
-                try:
-                    self._crew.channels[worker].send(Kind.TASK, ticket, pickled)
-                except ConnectionError:
-                    self._note_lost(worker)
+            try:
+                self._send(ticket, worker, pickled)
+            except BaseException:
+                self._note_interrupt()  # Half a task may have been sent.
+                raise
             self._require_usable()
         return ticket
 
@@ -220,6 +228,20 @@ class WorkerPool:
 
     # Everything below is called with the lock held.
 
+    def _send(self, ticket: int, worker: int | None, pickled: pickling.Pickled) -> None:
+        if worker is None:
+            self._backlog.append(frames.inline_frame(Kind.TASK, ticket, pickled))
+            self._flush_tasks()
+            return
+        try:
+            self._crew.channels[worker].send(Kind.TASK, ticket, pickled)
+        except ConnectionError:
+            self._note_lost(worker)
+
+    def _note_interrupt(self) -> None:
+        if self._failure is None:
+            self._failure = _interrupted
+
     def _require_usable(self) -> None:
         if self._closed or self._crew.ended:
             raise PoolClosed("The worker pool is closed; no result can be had from it any more.")
@@ -284,9 +306,7 @@ class WorkerPool:
         try:
             self._take(events)
         except BaseException:
-            # Interrupted (Ctrl-C) between reading and noting: what was read may be lost.
-            if self._failure is None:
-                self._failure = _interrupted
+            self._note_interrupt()  # What was read and not noted may be lost.
             raise
         if not events or time.monotonic() - self._checked > _CHECK_SECONDS:
             self._checked = time.monotonic()
@@ -369,9 +389,8 @@ def _again(kind: Callable[..., BaseException], *arguments: Any) -> Callable[[], 
 
 
 def _interrupted() -> BaseException:
-    return RuntimeError(
-        "The worker pool was interrupted while it was reading a result, and cannot go on. "
-        "Make a new iterator."
+    return PoolInterrupted(
+        "The worker pool was interrupted while it talked to its workers, and cannot go on."
     )
 
 
