@@ -193,3 +193,86 @@ def test_a_random_map_behind_a_flat_map_has_a_generator() -> None:
 def test_arguments_that_make_no_sense_are_refused_where_they_are_given(build: Any) -> None:
     with pytest.raises(ValueError, match=r"must be (positive|non-negative), got"):
         build(grain.MapDataset.range(3).to_iter_dataset())
+
+
+def test_a_part_of_an_endless_dataset_is_not_read_a_second_time() -> None:
+    # The reference goes on with indices of any size.
+    part = grain.MapDataset.range(5).repeat()[:7]
+    assert list(part) == [0, 1, 2, 3, 4, 0, 1]
+    for again in (part.repeat(2), grain.MapDataset.range(5).shuffle(1).repeat()[:7].repeat(2)):
+        with pytest.raises(OverflowError, match=r"before `repeat\(\)`"):
+            list(again)
+    with pytest.raises(OverflowError, match="endless dataset"):
+        grain.MapDataset.range(5).repeat().slice([3, 1])[2]
+
+
+@pytest.mark.parametrize("wrong", [True, 2.0])
+def test_integers_are_integers(wrong: Any) -> None:
+    # The reference takes what behaves like one.
+    ds = grain.MapDataset.range(5)
+    for call in (ds.repeat, ds.batch, ds.seed, ds.shuffle):
+        with pytest.raises(TypeError):
+            call(wrong)
+
+
+def test_behind_a_threshold_for_errors_the_stream_goes_on() -> None:
+    # The reference loses the element at which it looks, and raises at each step from then on.
+    options = grain.experimental.DatasetOptions(filter_raise_threshold_ratio=0.5)
+    ds = grain.MapDataset.range(1500).filter(_is_odd).to_iter_dataset()
+    iterator = iter(grain.experimental.WithOptionsIterDataset(ds, options))
+    assert [next(iterator) for _ in range(500)] == list(range(1, 1000, 2))
+    with pytest.raises(ValueError, match=r"skipped 50\.00%"):
+        next(iterator)
+    assert list(iterator) == list(range(1001, 1500, 2))
+
+
+def _is_odd(x: int) -> bool:
+    return x % 2 == 1
+
+
+def test_every_epoch_of_a_repeated_interleave_is_like_the_first() -> None:
+    # In the reference the third one lacks a dataset and has another twice.
+    parts = [grain.MapDataset.range(first, first + 3) for first in (0, 10, 20)]
+    turns = grain.experimental.InterleaveIterDataset(parts, cycle_length=1)
+    found = list(grain.experimental.RepeatIterDataset(turns, 3))
+    assert found == [0, 1, 2, 10, 11, 12, 20, 21, 22] * 3
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_number_of_prefetching_threads_changes_no_batch(threads: int) -> None:
+    # The reference takes turns between threads, each of which batches elements of its own.
+    ds = grain.MapDataset.range(7).to_iter_dataset().batch(2)
+    found = grain.experimental.multithread_prefetch(ds, threads, 2)
+    assert [batch.tolist() for batch in found] == [[0, 1], [2, 3], [4, 5], [6]]
+
+
+class _Named(dict[str, Any]):
+    pass
+
+
+class _Row(list[Any]):
+    pass
+
+
+def test_subclasses_of_dictionaries_and_lists_are_batched_like_them() -> None:
+    # The reference makes an array of objects of them where JAX is installed.
+    [batch] = grain.MapDataset.range(3).map(lambda i: _Named(a=i)).batch(3)
+    assert type(batch) is _Named
+    assert batch["a"].tolist() == [0, 1, 2]
+    [batch] = grain.MapDataset.range(3).map(lambda i: _Row([i, 1.5])).batch(3)
+    assert type(batch) is _Row
+    assert [column.tolist() for column in batch] == [[0, 1, 2], [1.5, 1.5, 1.5]]
+
+
+@pytest.mark.parametrize("epochs", [1, 3, None])
+def test_a_shard_without_records_ends_at_once(epochs: int | None) -> None:
+    # The reference divides by zero where there are several epochs.
+    loader = grain.DataLoader(
+        data_source=grain.sources.RangeDataSource(0, 2, 1),
+        sampler=grain.samplers.IndexSampler(
+            num_records=2,
+            shard_options=grain.sharding.ShardOptions(3, 4),
+            num_epochs=epochs,
+        ),
+    )
+    assert list(loader) == []

@@ -106,9 +106,9 @@ class DatasetOptions:
     """Options of a whole dataset, given with `WithOptionsIterDataset`.
 
     Attributes:
-      filter_warn_threshold_ratio: a filter that drops more than this share of its elements warns;
-        None never warns.
-      filter_raise_threshold_ratio: the same for raising a ValueError; None never raises.
+      filter_warn_threshold_ratio: a filter that drops this share of its elements, or more, warns; None
+        or 0 never warns.
+      filter_raise_threshold_ratio: the same for raising a ValueError; None or 0 never raises.
       execution_tracking_mode: what is measured while the dataset is iterated.
       min_shm_size: accepted for compatibility; the transport between processes chooses by itself.
 

@@ -75,22 +75,31 @@ def test_the_warning_names_the_iterator_that_drops(make):
     ("count", "keep"),
     [
         (999, lambda x: False),  # Too few to judge.
-        (5000, lambda x: x % 10 == 0),  # Nine in ten exactly.
+        (5000, lambda x: x % 1000 >= 899),  # Fewer than nine in ten.
         (5000, lambda x: True),
     ],
 )
-def test_nothing_is_said_up_to_the_threshold(make, count, keep):
+def test_nothing_is_said_below_the_threshold(make, count, keep):
     assert warnings_of(make(count, keep)) == []
 
 
 @each_form
 @pytest.mark.parametrize("ratio", [0.1, 0.3, 0.5, 0.7, 0.9])
-def test_a_threshold_is_passed_only_by_more_than_it_says(make, ratio):
+def test_a_threshold_is_reached_by_just_what_it_says(make, ratio):
     exactly = round(1000 * ratio)
     ds = make(1000, lambda x: x >= exactly)
-    assert warnings_of(with_options(ds, filter_warn_threshold_ratio=ratio)) == []
-    one_more = make(1000, lambda x: x >= exactly + 1)
-    assert len(warnings_of(with_options(one_more, filter_warn_threshold_ratio=ratio))) == 1
+    assert len(warnings_of(with_options(ds, filter_warn_threshold_ratio=ratio))) == 1
+    one_less = make(1000, lambda x: x >= exactly - 1)
+    assert warnings_of(with_options(one_less, filter_warn_threshold_ratio=ratio)) == []
+
+
+@each_form
+def test_a_threshold_of_one_is_reached_when_nothing_passes_and_one_of_zero_never(make):
+    nothing = with_options(make(2000, lambda x: False), filter_warn_threshold_ratio=0.0)
+    assert warnings_of(nothing) == []
+    with pytest.raises(ValueError, match=r"skipped 100\.00%"):
+        list(with_options(nothing, filter_raise_threshold_ratio=1.0))
+    assert list(with_options(nothing, filter_raise_threshold_ratio=0.0)) == []
 
 
 @each_form
@@ -178,7 +187,7 @@ def test_options_given_closer_to_the_end_win():
     assert warnings_of(ds) == []
     assert len(warnings_of(with_options(ds, filter_warn_threshold_ratio=0.5))) == 1
     # What is not given leaves alone what was.
-    assert warnings_of(with_options(ds, filter_raise_threshold_ratio=1.0)) == []
+    assert warnings_of(with_options(ds, filter_raise_threshold_ratio=1.5)) == []
 
 
 @pytest.mark.parametrize("name", ["filter_warn_threshold_ratio", "filter_raise_threshold_ratio"])

@@ -344,8 +344,8 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
         """
         return repeat_ops.RepeatMapDataset(self, num_epochs, reseed_each_epoch)
 
-    def seed(self, seed: int) -> MapDataset[T]:
-        """Sets the seed from which the random operations that follow derive their own.
+    def seed(self, seed: int | None) -> MapDataset[T]:
+        """Sets the seed from which the random operations that follow derive their own; None sets none.
 
         >>> import grain
         >>> sorted(grain.MapDataset.range(4).seed(42).shuffle())
@@ -646,8 +646,8 @@ class IterDataset(_Dataset, Iterable[T], metaclass=abc.ABCMeta):
         """Applies a function to every element and a generator that is seeded for that element."""
         return random_map_ops.RandomMapIterDataset(self, transform, seed)
 
-    def seed(self, seed: int) -> IterDataset[T]:
-        """Sets the seed from which the random operations that follow derive their own."""
+    def seed(self, seed: int | None) -> IterDataset[T]:
+        """Sets the seed from which the random operations that follow derive their own; None sets none."""
         return seed_ops.WithSeedIterDataset(self, seed)
 
     def flat_map(self, transform: transforms.FlatMap) -> IterDataset[Any]:

@@ -27,7 +27,7 @@ class DropWatch:
     def __init__(self, operation: Any, options: DatasetOptions):
         self._operation = operation
         self._options = options
-        self._enabled = options.warn_ratio is not None or options.raise_ratio is not None
+        self._enabled = bool(options.warn_ratio or options.raise_ratio)
         self._seen = 0
         self._kept = 0
 
@@ -76,9 +76,9 @@ class DropWatch:
         options = self._options
         seen, dropped = self._seen, (self._seen - self._kept) / self._seen
         self._seen = self._kept = 0
-        if options.raise_ratio is not None and dropped > options.raise_ratio:
+        if options.raise_ratio and dropped >= options.raise_ratio:
             return ValueError(self._message(dropped, seen, "filter_raise_threshold_ratio"))
-        if options.warn_ratio is not None and dropped > options.warn_ratio:
+        if options.warn_ratio and dropped >= options.warn_ratio:
             message = self._message(dropped, seen, "filter_warn_threshold_ratio")
             warnings.warn(message, stacklevel=2)
         return None

@@ -101,6 +101,13 @@ class FlatMapMapDataset(IndexedMapDataset[T]):
         return parts
 
 
+def _from(parts: Any, skip: int) -> list[Any]:
+    """The pieces behind the first so many; a generator gives them one by one."""
+    if hasattr(parts, "__getitem__"):
+        return list(parts[skip:])
+    return list(itertools.islice(parts, skip, None))
+
+
 class FlatMapIterDataset(IterDataset[T]):
     """The pieces of each element, one after the other."""
 
@@ -155,7 +162,7 @@ class FlatMapDatasetIterator(RunIterator[T]):
                 self._before = run.mark(place)
                 try:
                     parts = self._dataset._transform.flat_map(element)
-                    fresh = list(parts[self._skip :])
+                    fresh = _from(parts, self._skip)
                 except Exception as raised:
                     error = as_failure(raised)
                     add_note(error, f"raised in {self._dataset}, over {self._dataset._sources()}.")

@@ -16,9 +16,9 @@ T = TypeVar("T")
 class WithSeedMapDataset(IndexOnlyMapDataset[T]):
     """The parent's elements, with a seed for the random operations that follow."""
 
-    def __init__(self, parent: MapDataset[T], seed: int):
+    def __init__(self, parent: MapDataset[T], seed: int | None):
         super().__init__(parent)
-        self._own_seed = checked_int("seed", seed, least=0)
+        self._own_seed = None if seed is None else checked_int("seed", seed, least=0)
 
     def __len__(self) -> int:
         return len(self._parent)
@@ -33,9 +33,9 @@ class WithSeedMapDataset(IndexOnlyMapDataset[T]):
 class WithSeedIterDataset(IterDataset[T]):
     """The parent's elements, with a seed for the random operations that follow."""
 
-    def __init__(self, parent: IterDataset[T], seed: int):
+    def __init__(self, parent: IterDataset[T], seed: int | None):
         super().__init__(parent)
-        self._own_seed = checked_int("seed", seed, least=0)
+        self._own_seed = None if seed is None else checked_int("seed", seed, least=0)
 
     def __iter__(self) -> DatasetIterator[T]:
         iterator: DatasetIterator[T] = self._parent.__iter__()

@@ -9,6 +9,9 @@ import numpy as np
 
 from grain.index.permutation import IndexArray
 
+# A dataset that is longer is not read a second time: no index would be large enough.
+_ENDLESS = sys.maxsize // 2
+
 
 def slice_length(start: int, stop: int, step: int) -> int:
     """How many elements `range(start, stop, step)` has.
@@ -28,7 +31,18 @@ def slice_indices(
     [1, 4, 7, 9, 12, 15]
     """
     epochs = indices // length
+    _check_fits(epochs, parent_length)
     return start + (indices - epochs * length) * step + epochs * parent_length
+
+
+def _check_fits(epochs: IndexArray, parent_length: int) -> None:
+    """Raises an error where indices in the parent are too large to be counted."""
+    if parent_length > _ENDLESS and epochs.size and int(epochs.max()) > 0:
+        raise OverflowError(
+            f"Reading on behind the end of a part of an endless dataset (its length is "
+            f"{parent_length}) needs indices that do not fit into 64 bits. Take the part before "
+            "`repeat()`, or repeat no more often than needed: `repeat(num_epochs)`."
+        )
 
 
 def pick_indices(indices: IndexArray, picked: IndexArray, parent_length: int) -> IndexArray:
@@ -38,6 +52,7 @@ def pick_indices(indices: IndexArray, picked: IndexArray, parent_length: int) ->
     [5, 0, 13, 8]
     """
     epochs = indices // picked.size
+    _check_fits(epochs, parent_length)
     places: IndexArray = picked[indices - epochs * picked.size] + epochs * parent_length
     return places
 

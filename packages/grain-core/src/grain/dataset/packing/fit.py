@@ -78,12 +78,12 @@ class PackIterDataset(IterDataset[dict[str, Any]], abc.ABC):
                     f"{max_sequences_per_bin}."
                 )
         self._group_by = shuffle_bins_group_by_feature
-        if shuffle_bins_group_by_feature is not None:
-            path = (shuffle_bins_group_by_feature,)
-            if path not in self._layout.paths:
+        if shuffle_bins_group_by_feature is not None and shuffle_bins:
+            paths = [*self._layout.paths, *((name,) for name in self._layout.loose)]
+            if (shuffle_bins_group_by_feature,) not in paths:
                 raise KeyError(
                     f"shuffle_bins_group_by_feature is {shuffle_bins_group_by_feature!r}, which is "
-                    f"not one of the features {', '.join(map(shown, self._layout.paths))}."
+                    f"not one of the features {', '.join(map(shown, paths))}."
                 )
 
     @abc.abstractmethod

@@ -245,7 +245,7 @@ def _for_each(paths: list[Path], struct: Any, argument: str, default: Any) -> li
             f"{argument} must have the features of length_struct, which are "
             f"{', '.join(map(shown, paths))}; it has {', '.join(map(shown, given)) or 'none'}."
         )
-    return [given[path] for path in paths]
+    return [default if given[path] is None else given[path] for path in paths]
 
 
 def shown(path: Path) -> str:

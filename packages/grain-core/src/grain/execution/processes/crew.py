@@ -142,19 +142,21 @@ class Crew:
         with self._ending:
             if self.ended:
                 return
-            self.ended = True
-            _crews.discard(self)
             try:
+                self.ended = True
+                _crews.discard(self)
                 self.hang_up()
                 self._signal_starting()
                 self._wait(self._grace)
                 self._signal(signal.SIGTERM)
                 self._wait(self._grace)
             finally:  # also when interrupted while waiting
-                self._signal(signal.SIGKILL)
-                for process in self.processes:
-                    process.wait()
-                self._open.close()
+                try:
+                    self._signal(signal.SIGKILL)
+                    for process in self.processes:
+                        process.wait()
+                finally:
+                    self._open.close()
 
     def let_go(self) -> None:
         """Forgets the memory that was common with the workers, once they have ended.

@@ -105,7 +105,9 @@ class WorkerPool:
         self._warning: str | None = None
         self._warned = False
         self._closed = False
-        self._changed = threading.Condition(threading.Lock())
+        # Entered as it is, never through the condition: an interrupt on the way in would leave it locked.
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._reading = False
         self._checked = time.monotonic()
         self._by_fd = {c.socket.fileno(): i for i, c in enumerate(self._crew.channels)}
@@ -143,7 +145,7 @@ class WorkerPool:
             raise ValueError(f"worker must be in 0..{self._crew.count - 1}, got {worker}.")
         pickled = self._dump(task)
         size = len(pickled.stream) + sum(map(len, pickled.buffers))
-        with self._changed:
+        with self._lock:
             self._require_usable()
             ticket = self._next_ticket
             self._next_ticket += 1
@@ -165,7 +167,7 @@ class WorkerPool:
         KeyError) if the ticket is not outstanding, TimeoutError after `timeout` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        with self._changed:
+        with self._lock:
             if ticket not in self._waiting:
                 raise NotOutstanding(
                     f"Ticket {ticket} is not outstanding: it was never given out, or its result "
@@ -185,14 +187,14 @@ class WorkerPool:
 
     def ready(self, ticket: int) -> bool:
         """Whether `result(ticket)` would return or raise at once."""
-        with self._changed:
+        with self._lock:
             if ticket not in self._arrived and not self._reading and not self._closed:
                 self._read(0)
             return ticket in self._arrived or self._closed or self._failure is not None
 
     def discard(self, ticket: int) -> None:
         """Gives up a task: no worker begins it any more, and its result is dropped."""
-        with self._changed:
+        with self._lock:
             if ticket not in self._waiting:
                 return
             del self._waiting[ticket]
@@ -209,15 +211,16 @@ class WorkerPool:
         ):  # in a fork, where the lock may be held by a thread that is not here
             self._closed = True
             return
-        with self._changed:
+        with self._lock:
             self._closed = True
             if not self._crew.ended:
                 self._crew.hang_up()  # wakes the thread that reads, if there is one
             while self._reading:
                 self._changed.wait()
             self._arrived.clear()
-        self._finalizer()
-        with self._changed:
+        self._crew.end()
+        self._finalizer.detach()  # Not before: it may have been interrupted.
+        with self._lock:
             self._crew.let_go()
 
     def __enter__(self) -> WorkerPool:
