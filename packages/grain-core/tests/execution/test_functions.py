@@ -319,3 +319,21 @@ def test_an_error_that_cannot_be_sent_is_the_functions_own() -> None:
         with pytest.raises(NeedsThree):
             next(iterator)
         assert next(iterator)[0] == 31
+
+
+def test_an_exit_below_a_heavy_function_comes_with_workers_as_without() -> None:
+    def leave_at_forty(elements: list[Any]) -> Any:
+        if 40 in elements:
+            raise SystemExit("forty")
+        return np.array(elements)
+
+    ds = rows(60).filter(lambda x: True).batch(1, batch_fn=leave_at_forty).map(heavy)
+    for dataset in (ds, with_workers(ds, 2)):
+        with iter(dataset) as iterator:
+            found = [int(next(iterator)[0]) for _ in range(30)]
+            for _ in range(2):
+                with pytest.raises(SystemExit, match="forty"):
+                    found.extend(int(batch[0]) for batch in iterator)
+            # It may come early, while elements are sent ahead, but it comes and nothing is passed over.
+            assert found == list(range(len(found)))
+            assert iterator.get_state() == {"next_index": len(found)}

@@ -376,26 +376,31 @@ class FarmIterator(RunIterator[T]):
         if not self._steady:
             self._mark, self._steady = constant(copy.deepcopy(self._mark())), True
         depth = max(2, -(-self._buffer // self._size))
+        if not all(sent.ticket or sent.error or self._is_sent(sent) for sent in self._sent):
+            return
+        while not self._over and len(self._sent) < self._workers.count * depth:
+            start = self._read
+            try:
+                run = self._next(self._size)
+            except Exception as error:
+                mark = constant(copy.deepcopy(self._parent.get_state()))
+                self._sent.append(_Sent(END, start, stage=-1, error=error, mark=mark))
+                return
+            if not run.elements:
+                self._over = True
+                return
+            sent = _Sent(_lasting(run), start)
+            self._sent.append(sent)
+            if not self._is_sent(sent):
+                return
+
+    def _is_sent(self, sent: _Sent) -> bool:
+        """Sends elements; if that fails, what was sent before comes first, then it is tried again."""
         try:
-            for sent in self._sent:
-                if sent.ticket is None and sent.error is None:
-                    self._submit(sent)
-            while not self._over and len(self._sent) < self._workers.count * depth:
-                start = self._read
-                try:
-                    run = self._next(self._size)
-                except Exception as error:
-                    mark = constant(copy.deepcopy(self._parent.get_state()))
-                    self._sent.append(_Sent(END, start, stage=-1, error=error, mark=mark))
-                    return
-                if not run.elements:
-                    self._over = True
-                    return
-                sent = _Sent(_lasting(run), start)
-                self._sent.append(sent)
-                self._submit(sent)
+            self._submit(sent)
         except NOT_SENT:
-            return  # What was sent before comes first, then this is tried again.
+            return False
+        return True
 
     def _live_state(self) -> Any:
         return with_counts(self._functions.stages, self._counts, self._mark())
