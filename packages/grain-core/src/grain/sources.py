@@ -139,7 +139,7 @@ def open(uri: str | os.PathLike[str], /, **options: Any) -> Any:  # noqa: A001
     return plugins.open_source(uri, **options)
 
 
-_plugin_attributes = plugins.attributes_of(__name__, kinds=plugins.SOURCE_KINDS, own=__all__)
+_plugin_attributes = plugins.attributes_of(__name__, kinds=plugins.SOURCE_KINDS)
 
 
 def __getattr__(name: str) -> Any:

@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from grain import plugins
+from grain.lazily import LazyModule
+
+if TYPE_CHECKING:
+    from grain import plugins
+else:  # Workers, which need what is here, need no plugins.
+    plugins = LazyModule("grain.plugins")
 
 __all__ = [
     "Batch",
@@ -120,12 +126,14 @@ Transformation = Batch | Map | RandomMap | TfRandomMap | Filter | FlatMap | MapW
 Transformations = Sequence[Transformation]
 
 
-_plugin_attributes = plugins.attributes_of(__name__, kinds={plugins.Kind.TRANSFORM}, own=__all__)
+@functools.cache
+def _plugin_attributes() -> plugins.PluginAttributes:
+    return plugins.attributes_of(__name__, kinds={plugins.Kind.TRANSFORM})
 
 
 def __getattr__(name: str) -> Any:
-    return _plugin_attributes.get(name)
+    return _plugin_attributes().get(name)
 
 
 def __dir__() -> list[str]:
-    return _plugin_attributes.list()
+    return _plugin_attributes().list()

@@ -1,5 +1,47 @@
-"""Datasets: what a pipeline is. Each operation has a file with its map form, its iter form and its state."""
+"""Datasets: what a pipeline is. Each operation has a file with its map form, its iter form and its state.
 
-from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
+An operation is imported when it is called for: no program needs all of them, and a worker process only
+those of its own pipeline.
+"""
 
-__all__ = ["DatasetIterator", "IterDataset", "MapDataset"]
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from grain.dataset import batch as batch
+    from grain.dataset import cache as cache
+    from grain.dataset import filter as filter  # noqa: A004
+    from grain.dataset import flat_map as flat_map
+    from grain.dataset import limit as limit
+    from grain.dataset import map as map  # noqa: A004
+    from grain.dataset import mix as mix
+    from grain.dataset import pad_or_trim as pad_or_trim
+    from grain.dataset import prefetch as prefetch
+    from grain.dataset import random_map as random_map
+    from grain.dataset import rebatch as rebatch
+    from grain.dataset import rekey as rekey
+    from grain.dataset import repeat as repeat
+    from grain.dataset import repeat_iter as repeat_iter
+    from grain.dataset import seed as seed
+    from grain.dataset import several as several
+    from grain.dataset import shard_batches as shard_batches
+    from grain.dataset import shuffle as shuffle
+    from grain.dataset import slice as slice  # noqa: A004
+    from grain.dataset import source as source
+    from grain.dataset import split as split
+    from grain.dataset import to_iter as to_iter
+    from grain.dataset import unbatch as unbatch
+    from grain.dataset import window_shuffle as window_shuffle
+    from grain.dataset import zip as zip  # noqa: A004
+else:
+
+    def __getattr__(name: str) -> Any:
+        if not name.startswith("_"):
+            try:
+                return importlib.import_module(f"{__name__}.{name}")
+            except ModuleNotFoundError as error:
+                if error.name != f"{__name__}.{name}":
+                    raise
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)

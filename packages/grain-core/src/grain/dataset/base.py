@@ -20,14 +20,22 @@ from typing import (
 
 import numpy as np
 
+from grain import dataset as operations
 from grain import transforms
 from grain.dataset.iterator import DatasetIterator, RunIterator
-from grain.dataset.lazily import LazyModule
 from grain.dataset.runs import Partial
 from grain.index.permutation import IndexArray
+from grain.lazily import LazyModule
 from grain.observe.notes import note_element
 from grain.options import MultiprocessingOptions, ReadOptions
-from grain.sharding import ShardOptions
+
+# The operations need the classes below; they are imported when they are called for.
+if TYPE_CHECKING:
+    from grain import sharding
+    from grain.dataset.packing import strategy as packing
+else:
+    sharding = LazyModule("grain.sharding")
+    packing = LazyModule("grain.dataset.packing.strategy")
 
 __all__ = ["DatasetIterator", "IterDataset", "MapDataset", "RunIterator"]
 
@@ -218,7 +226,7 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
         >>> grain.MapDataset.source(["a", "b", "c"])[1]
         'b'
         """
-        return source_ops.SourceMapDataset(source)
+        return operations.source.SourceMapDataset(source)
 
     @staticmethod
     def range(start: int, stop: int | None = None, step: int = 1) -> MapDataset[int]:
@@ -228,13 +236,13 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
         >>> list(grain.MapDataset.range(2, 8, 2))
         [2, 4, 6]
         """
-        return source_ops.RangeMapDataset(start, stop, step)
+        return operations.source.RangeMapDataset(start, stop, step)
 
     @staticmethod
     def mix(
         datasets: Sequence[MapDataset[Any]] | Mapping[str, MapDataset[Any]],
         weights: Sequence[float] | Mapping[str, float] | None = None,
-    ) -> mix_ops.MixedMapDataset[Any]:
+    ) -> operations.mix.MixedMapDataset[Any]:
         """Mixes datasets in given proportions, until the first of them would have to repeat.
 
         Components may be named; they are then taken in the order of their names, and proportions can
@@ -244,14 +252,14 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
         >>> list(grain.MapDataset.mix([grain.MapDataset.range(3), grain.MapDataset.range(10, 13)]))
         [0, 10, 1, 11, 2, 12]
         """
-        return mix_ops.MixedMapDataset(datasets, weights)
+        return operations.mix.MixedMapDataset(datasets, weights)
 
     @staticmethod
     def select_from_datasets(
         datasets: Sequence[MapDataset[Any]], selection_map: transforms.DatasetSelectionMap
     ) -> MapDataset[Any]:
         """A dataset whose elements a selection map picks from several datasets."""
-        return several_ops.SelectedMapDataset(datasets, selection_map)
+        return operations.several.SelectedMapDataset(datasets, selection_map)
 
     @staticmethod
     def concatenate(datasets: Sequence[MapDataset[Any]]) -> MapDataset[Any]:
@@ -261,7 +269,7 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
         >>> list(grain.MapDataset.concatenate([grain.MapDataset.range(2), grain.MapDataset.range(2)]))
         [0, 1, 0, 1]
         """
-        return several_ops.ConcatenateMapDataset(datasets)
+        return operations.several.ConcatenateMapDataset(datasets)
 
     # Operations
 
@@ -284,7 +292,7 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
         >>> list(grain.MapDataset.range(5).batch(2))
         [array([0, 1]), array([2, 3]), array([4])]
         """
-        return batch_ops.BatchMapDataset(self, batch_size, drop_remainder, batch_fn)
+        return operations.batch.BatchMapDataset(self, batch_size, drop_remainder, batch_fn)
 
     def filter(self, transform: transforms.Filter | Callable[[T], bool]) -> MapDataset[T]:
         """Puts None in the place of elements for which `transform` is false; iteration skips them.
@@ -293,7 +301,7 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
         >>> list(grain.MapDataset.range(6).filter(lambda x: x % 2 == 0))
         [0, 2, 4]
         """
-        return filter_ops.FilterMapDataset(self, transform)
+        return operations.filter.FilterMapDataset(self, transform)
 
     def map(self, transform: transforms.Map | Callable[[T], S]) -> MapDataset[S]:
         """Applies a function to every element.
@@ -302,7 +310,7 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
         >>> list(grain.MapDataset.range(3).map(lambda x: x**2))
         [0, 1, 4]
         """
-        return map_ops.MapMapDataset(self, transform)
+        return operations.map.MapMapDataset(self, transform)
 
     def map_with_index(
         self, transform: transforms.MapWithIndex | Callable[[int, T], S]
@@ -313,7 +321,7 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
         >>> list(grain.MapDataset.source(["a", "b"]).map_with_index(lambda i, x: f"{x}{i}"))
         ['a0', 'b1']
         """
-        return map_ops.MapWithIndexMapDataset(self, transform)
+        return operations.map.MapWithIndexMapDataset(self, transform)
 
     def random_map(
         self,
@@ -328,7 +336,7 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
         >>> ds[2] == ds[2]
         True
         """
-        return random_map_ops.RandomMapMapDataset(self, transform, seed)
+        return operations.random_map.RandomMapMapDataset(self, transform, seed)
 
     def repeat(
         self, num_epochs: int | None = None, *, reseed_each_epoch: bool = True
@@ -342,7 +350,7 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
         >>> list(grain.MapDataset.range(2).repeat(2))
         [0, 1, 0, 1]
         """
-        return repeat_ops.RepeatMapDataset(self, num_epochs, reseed_each_epoch)
+        return operations.repeat.RepeatMapDataset(self, num_epochs, reseed_each_epoch)
 
     def seed(self, seed: int | None) -> MapDataset[T]:
         """Sets the seed from which the random operations that follow derive their own; None sets none.
@@ -351,7 +359,7 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
         >>> sorted(grain.MapDataset.range(4).seed(42).shuffle())
         [0, 1, 2, 3]
         """
-        return seed_ops.WithSeedMapDataset(self, seed)
+        return operations.seed.WithSeedMapDataset(self, seed)
 
     def shuffle(self, seed: int | None = None) -> MapDataset[T]:
         """Shuffles all elements, anew in every epoch, without holding them or their order in memory.
@@ -360,7 +368,7 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
         >>> list(grain.MapDataset.range(6).shuffle(seed=42))
         [4, 1, 2, 3, 0, 5]
         """
-        return shuffle_ops.ShuffleMapDataset(self, seed)
+        return operations.shuffle.ShuffleMapDataset(self, seed)
 
     def slice(self, sl: builtins.slice | Sequence[int]) -> MapDataset[T]:
         """The part of the dataset that a slice, or a sequence of indices, selects.
@@ -371,11 +379,11 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
         >>> list(grain.MapDataset.range(10).slice([7, 7, -1]))
         [7, 7, 9]
         """
-        return slice_ops.slice_map_dataset(self, sl)
+        return operations.slice.slice_map_dataset(self, sl)
 
     def flat_map(self, transform: transforms.FlatMap) -> MapDataset[Any]:
         """Splits each element into several; see `grain.transforms.FlatMap`."""
-        return flat_map_ops.FlatMapMapDataset(self, transform)
+        return operations.flat_map.FlatMapMapDataset(self, transform)
 
     def window_shuffle(self, window_size: int, *, seed: int) -> MapDataset[T]:
         """Shuffles each window of consecutive elements inside itself; no window spans two epochs.
@@ -384,7 +392,7 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
         >>> list(grain.MapDataset.range(6).window_shuffle(3, seed=1))
         [1, 2, 0, 3, 5, 4]
         """
-        return window_shuffle_ops.WindowShuffleMapDataset(
+        return operations.window_shuffle.WindowShuffleMapDataset(
             self, window_size=window_size, seed=seed, within_epochs=True
         )
 
@@ -395,17 +403,17 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
         >>> list(grain.MapDataset.range(2).zip(grain.MapDataset.source(["a", "b"])))
         [(0, 'a'), (1, 'b')]
         """
-        return zip_ops.ZipMapDataset([self, *others])
+        return operations.zip.ZipMapDataset([self, *others])
 
     def rekey(self, names: Mapping[str, str], *, keep_others: bool = True) -> MapDataset[Any]:
         """Renames features: `names` gives the new name of each by its old name."""
-        return self.map(rekey_ops.Rekey(names, keep_others))
+        return self.map(operations.rekey.Rekey(names, keep_others))
 
     def pad_or_trim(
         self, lengths: Mapping[str, int] | int, *, pad_value: Any = 0
     ) -> MapDataset[Any]:
         """Brings arrays, or features of dictionaries, to a fixed length."""
-        return self.map(pad_or_trim_ops.PadOrTrim(lengths, pad_value))
+        return self.map(operations.pad_or_trim.PadOrTrim(lengths, pad_value))
 
     def train_validation_split(
         self, *, validation: float | int, seed: int
@@ -419,11 +427,11 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
         >>> len(train), len(validation)
         (8, 2)
         """
-        return split_ops.train_validation_split(self, validation=validation, seed=seed)
+        return operations.split.train_validation_split(self, validation=validation, seed=seed)
 
     def shard_batches(
         self,
-        shard_options: ShardOptions,
+        shard_options: sharding.ShardOptions,
         batch_size: int,
         *,
         remainder: str = "drop",
@@ -434,7 +442,7 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
         `remainder` says what becomes of elements that do not fill a batch of every shard: "drop",
         "keep", "pad" (with a mask) or "wrap".
         """
-        return shard_batches_ops.ShardBatchesMapDataset(
+        return operations.shard_batches.ShardBatchesMapDataset(
             self, shard_options, batch_size, remainder=remainder, mask_name=mask_name
         )
 
@@ -451,7 +459,7 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
         >>> list(grain.MapDataset.range(3).to_iter_dataset())
         [0, 1, 2]
         """
-        return to_iter_ops.PrefetchIterDataset(self, read_options, allow_nones)
+        return operations.to_iter.PrefetchIterDataset(self, read_options, allow_nones)
 
     # How the library reads
 
@@ -599,7 +607,7 @@ class IterDataset(_Dataset, Iterable[T], metaclass=abc.ABCMeta):
         Components may be named; they are then taken in the order of their names, and a state finds
         them again by name.
         """
-        return mix_ops.MixedIterDataset(datasets, weights)
+        return operations.mix.MixedIterDataset(datasets, weights)
 
     def apply(
         self, transformations: transforms.Transformation | transforms.Transformations
@@ -621,21 +629,21 @@ class IterDataset(_Dataset, Iterable[T], metaclass=abc.ABCMeta):
         >>> list(ds.batch(2))
         [array([0, 3]), array([6, 9])]
         """
-        return batch_ops.BatchIterDataset(self, batch_size, drop_remainder, batch_fn)
+        return operations.batch.BatchIterDataset(self, batch_size, drop_remainder, batch_fn)
 
     def filter(self, transform: transforms.Filter | Callable[[T], bool]) -> IterDataset[T]:
         """Drops the elements for which `transform` is false."""
-        return filter_ops.FilterIterDataset(self, transform)
+        return operations.filter.FilterIterDataset(self, transform)
 
     def map(self, transform: transforms.Map | Callable[[T], S]) -> IterDataset[S]:
         """Applies a function to every element."""
-        return map_ops.MapIterDataset(self, transform)
+        return operations.map.MapIterDataset(self, transform)
 
     def map_with_index(
         self, transform: transforms.MapWithIndex | Callable[[int, T], S]
     ) -> IterDataset[S]:
         """Applies a function to each element and how many there were before it."""
-        return map_ops.MapWithIndexIterDataset(self, transform)
+        return operations.map.MapWithIndexIterDataset(self, transform)
 
     def random_map(
         self,
@@ -644,23 +652,25 @@ class IterDataset(_Dataset, Iterable[T], metaclass=abc.ABCMeta):
         seed: int | None = None,
     ) -> IterDataset[S]:
         """Applies a function to every element and a generator that is seeded for that element."""
-        return random_map_ops.RandomMapIterDataset(self, transform, seed)
+        return operations.random_map.RandomMapIterDataset(self, transform, seed)
 
     def seed(self, seed: int | None) -> IterDataset[T]:
         """Sets the seed from which the random operations that follow derive their own; None sets none."""
-        return seed_ops.WithSeedIterDataset(self, seed)
+        return operations.seed.WithSeedIterDataset(self, seed)
 
     def flat_map(self, transform: transforms.FlatMap) -> IterDataset[Any]:
         """Splits each element into several; see `grain.transforms.FlatMap`."""
-        return flat_map_ops.FlatMapIterDataset(self, transform)
+        return operations.flat_map.FlatMapIterDataset(self, transform)
 
     def window_shuffle(self, window_size: int, *, seed: int) -> IterDataset[T]:
         """Reads windows of elements and gives each in shuffled order."""
-        return window_shuffle_ops.WindowShuffleIterDataset(self, window_size=window_size, seed=seed)
+        return operations.window_shuffle.WindowShuffleIterDataset(
+            self, window_size=window_size, seed=seed
+        )
 
     def zip(self, *others: IterDataset[Any], strict: bool = True) -> IterDataset[tuple[Any, ...]]:
         """Tuples of what this and other datasets give; `strict` ones must end together."""
-        return zip_ops.ZipIterDataset([self, *others], strict=strict)
+        return operations.zip.ZipIterDataset([self, *others], strict=strict)
 
     def limit(self, count: int) -> IterDataset[T]:
         """The first `count` elements.
@@ -669,33 +679,33 @@ class IterDataset(_Dataset, Iterable[T], metaclass=abc.ABCMeta):
         >>> list(grain.MapDataset.range(9).to_iter_dataset().limit(2))
         [0, 1]
         """
-        return limit_ops.LimitIterDataset(self, count)
+        return operations.limit.LimitIterDataset(self, count)
 
     def repeat(self, num_epochs: int | None = None) -> IterDataset[T]:
         """Goes through the dataset several times, or without end; every epoch is like the first."""
-        return repeat_iter_ops.RepeatIterDataset(self, num_epochs)
+        return operations.repeat_iter.RepeatIterDataset(self, num_epochs)
 
     def cache(self) -> IterDataset[T]:
         """Keeps elements in memory, for a `repeat` that follows."""
-        return cache_ops.CacheIterDataset(self)
+        return operations.cache.CacheIterDataset(self)
 
     def rebatch(self, batch_size: int, *, drop_remainder: bool = False) -> IterDataset[T]:
         """Cuts and joins batches so that each has `batch_size` rows."""
-        return rebatch_ops.RebatchIterDataset(self, batch_size, drop_remainder)
+        return operations.rebatch.RebatchIterDataset(self, batch_size, drop_remainder)
 
     def unbatch(self) -> IterDataset[Any]:
         """The rows of batches, one after the other."""
-        return unbatch_ops.UnbatchIterDataset(self)
+        return operations.unbatch.UnbatchIterDataset(self)
 
     def rekey(self, names: Mapping[str, str], *, keep_others: bool = True) -> IterDataset[Any]:
         """Renames features: `names` gives the new name of each by its old name."""
-        return self.map(rekey_ops.Rekey(names, keep_others))
+        return self.map(operations.rekey.Rekey(names, keep_others))
 
     def pad_or_trim(
         self, lengths: Mapping[str, int] | int, *, pad_value: Any = 0
     ) -> IterDataset[Any]:
         """Brings arrays, or features of dictionaries, to a fixed length."""
-        return self.map(pad_or_trim_ops.PadOrTrim(lengths, pad_value))
+        return self.map(operations.pad_or_trim.PadOrTrim(lengths, pad_value))
 
     def pack(
         self, length_struct: Mapping[str, Any], *, strategy: str = "first_fit", **options: Any
@@ -714,7 +724,7 @@ class IterDataset(_Dataset, Iterable[T], metaclass=abc.ABCMeta):
         >>> [e["tokens"] for e in ds.pack({"tokens": 4}, strategy="concat_then_split")]
         [array([1, 2, 3, 1]), array([2, 3, 4, 0])]
         """
-        return packing_ops.pack(self, length_struct, strategy, options)
+        return packing.pack(self, length_struct, strategy, options)
 
     def mp_prefetch(
         self,
@@ -729,11 +739,11 @@ class IterDataset(_Dataset, Iterable[T], metaclass=abc.ABCMeta):
           worker_init_fn: called in each worker with its index and the number of workers.
           sequential_slice: accepted for compatibility; no slicing by worker is done.
         """
-        return prefetch_ops.mp_prefetch(self, options, worker_init_fn, sequential_slice)
+        return operations.prefetch.mp_prefetch(self, options, worker_init_fn, sequential_slice)
 
     def prefetch(self, multiprocessing_options: MultiprocessingOptions) -> IterDataset[T]:
         """The same as `mp_prefetch`."""
-        return prefetch_ops.mp_prefetch(self, multiprocessing_options, None, False)
+        return operations.prefetch.mp_prefetch(self, multiprocessing_options, None, False)
 
 
 def apply_transformations(
@@ -767,56 +777,10 @@ def apply_transformations(
             case transforms.Filter():
                 ds = ds.filter(transformation)
             case transforms.FlatMap():
-                ds = flat_map_ops.flat_map(ds, transformation)
+                ds = operations.flat_map.flat_map(ds, transformation)
             case _:
                 raise NotImplementedError(
                     f"Transformation type: {transformation} is not supported. Pass an instance of a "
                     "class in `grain.transforms`, or call the dataset's method with your function."
                 )
     return ds
-
-
-# The operations import the classes above, and the methods above use the operations: they come last.
-from grain.dataset import batch as batch_ops  # noqa: E402
-from grain.dataset import filter as filter_ops  # noqa: E402
-from grain.dataset import map as map_ops  # noqa: E402
-from grain.dataset import mix as mix_ops  # noqa: E402
-from grain.dataset import prefetch as prefetch_ops  # noqa: E402
-from grain.dataset import random_map as random_map_ops  # noqa: E402
-from grain.dataset import repeat as repeat_ops  # noqa: E402
-from grain.dataset import seed as seed_ops  # noqa: E402
-from grain.dataset import several as several_ops  # noqa: E402
-from grain.dataset import shuffle as shuffle_ops  # noqa: E402
-from grain.dataset import slice as slice_ops  # noqa: E402
-from grain.dataset import source as source_ops  # noqa: E402
-from grain.dataset import to_iter as to_iter_ops  # noqa: E402
-
-# Those that few programs use are imported when they are called for.
-if TYPE_CHECKING:
-    from grain.dataset import cache as cache_ops
-    from grain.dataset import flat_map as flat_map_ops
-    from grain.dataset import limit as limit_ops
-    from grain.dataset import pad_or_trim as pad_or_trim_ops
-    from grain.dataset import rebatch as rebatch_ops
-    from grain.dataset import rekey as rekey_ops
-    from grain.dataset import repeat_iter as repeat_iter_ops
-    from grain.dataset import shard_batches as shard_batches_ops
-    from grain.dataset import split as split_ops
-    from grain.dataset import unbatch as unbatch_ops
-    from grain.dataset import window_shuffle as window_shuffle_ops
-    from grain.dataset import zip as zip_ops
-    from grain.dataset.packing import strategy as packing_ops
-else:
-    cache_ops = LazyModule("grain.dataset.cache")
-    flat_map_ops = LazyModule("grain.dataset.flat_map")
-    limit_ops = LazyModule("grain.dataset.limit")
-    pad_or_trim_ops = LazyModule("grain.dataset.pad_or_trim")
-    rebatch_ops = LazyModule("grain.dataset.rebatch")
-    rekey_ops = LazyModule("grain.dataset.rekey")
-    repeat_iter_ops = LazyModule("grain.dataset.repeat_iter")
-    shard_batches_ops = LazyModule("grain.dataset.shard_batches")
-    split_ops = LazyModule("grain.dataset.split")
-    unbatch_ops = LazyModule("grain.dataset.unbatch")
-    window_shuffle_ops = LazyModule("grain.dataset.window_shuffle")
-    zip_ops = LazyModule("grain.dataset.zip")
-    packing_ops = LazyModule("grain.dataset.packing.strategy")

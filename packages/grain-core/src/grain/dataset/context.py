@@ -77,29 +77,30 @@ def iteration_context(context: IterationContext) -> Iterator[None]:
         _current.reset(token)
 
 
-_reader_maker: list[ReaderMaker] = []
-
-
-def install_reader_maker(maker: ReaderMaker) -> None:
-    """Says who reads in this process; called once, when the library is imported."""
-    _reader_maker[:] = [maker]
-
-
-def reader_maker() -> ReaderMaker:
-    """Who reads in this process."""
-    return _reader_maker[0]
-
-
 ProcessPrefetcher = Callable[[Any, IterationContext, MultiprocessingOptions, Any], Any]
 
-_process_prefetcher: list[Callable[[], ProcessPrefetcher | None]] = []
+
+class Executors(Protocol):
+    """Who computes for datasets in this process, each found when it is first needed."""
+
+    def reader_maker(self) -> ReaderMaker:
+        """Who reads map datasets."""
+
+    def process_prefetcher(self) -> ProcessPrefetcher | None:
+        """Who computes in worker processes, or None where this process is to do it all."""
+
+    def ahead(self) -> Any:
+        """Who opens and reads ahead datasets that are read by turns."""
 
 
-def install_process_prefetcher(find: Callable[[], ProcessPrefetcher | None]) -> None:
-    """Says who computes in worker processes; called once, when the library is imported."""
-    _process_prefetcher[:] = [find]
+_executors: list[Executors] = []
 
 
-def process_prefetcher() -> ProcessPrefetcher | None:
-    """Who computes in worker processes, or None where this process is to do it all."""
-    return _process_prefetcher[0]() if _process_prefetcher else None
+def install_executors(found: Executors) -> None:
+    """Says who computes in this process; called once, when the library is imported."""
+    _executors[:] = [found]
+
+
+def executors() -> Executors:
+    """Who computes in this process."""
+    return _executors[0]

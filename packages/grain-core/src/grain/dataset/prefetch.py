@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from grain.dataset.base import DatasetIterator, IterDataset
-from grain.dataset.context import current_context, process_prefetcher
+from grain.dataset.context import current_context, executors
 from grain.options import MultiprocessingOptions
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class ProcessPrefetchIterDataset(IterDataset[T]):
 
     def __iter__(self) -> DatasetIterator[T]:
         context = current_context()
-        prefetcher = process_prefetcher()
+        prefetcher = executors().process_prefetcher()
         if context.executor is not None or prefetcher is None:
             iterator: DatasetIterator[T] = self._parent.__iter__()
         else:

@@ -6,19 +6,24 @@ description to compare with.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from grain.dataset.description.changes import (
-    allow_changes,
-    allowed_changes,
-    allowing,
-    check_unchanged,
-)
-from grain.dataset.description.lines import Line, describe
+from grain.lazily import LazyModule
+
+# Every iterator can be saved, few are, and none by a worker.
+if TYPE_CHECKING:
+    import json
+    import pathlib
+
+    from grain.dataset.description import changes, lines
+else:
+    json = LazyModule("json")
+    pathlib = LazyModule("pathlib")
+    changes = LazyModule("grain.dataset.description.changes")
+    lines = LazyModule("grain.dataset.description.lines")
 
 _HEADING = "# What the pipeline of this process does; it is compared when the state is restored."
 
@@ -67,15 +72,15 @@ def set_state_text(iterator: Any, text: str) -> None:
         raise
 
 
-def description_of(iterator: Any) -> list[Line]:
+def description_of(iterator: Any) -> list[lines.Line]:
     """What the pipeline behind an iterator does; nothing for an iterator of another kind."""
     return iterator._description() if isinstance(iterator, SavesItself) else []
 
 
 def pipeline_text(iterator: Any) -> str:
     """What the pipeline behind an iterator does, as the text of a file."""
-    lines = description_of(iterator)
-    return "\n".join([_HEADING, *map(str, lines), ""]) if lines else ""
+    described = description_of(iterator)
+    return "\n".join([_HEADING, *map(str, described), ""]) if described else ""
 
 
 def write_files(folder: Any, state: str, pipeline: str) -> None:
@@ -93,8 +98,6 @@ def _as_path(folder: Any) -> Any:
     """A folder that may be text, or a path of another kind than Python's."""
     if hasattr(folder, "write_text"):
         return folder
-    import pathlib  # only here, since few programs need it and it is slow to load
-
     return pathlib.Path(folder)
 
 
@@ -128,7 +131,7 @@ def restore_texts(
     iterator: Any, state: str, pipeline: str, allow: str | Iterable[str] = ()
 ) -> None:
     """Sets an iterator to a state that was saved by an equal pipeline, or one that `allow` lets differ."""
-    with allowing(allow):
+    with changes.allowing(allow):
         compare_pipelines(iterator, pipeline.splitlines())
         with mixtures_may_change():
             set_state_text(iterator, state)
@@ -136,15 +139,15 @@ def restore_texts(
 
 def compare_pipelines(iterator: Any, saved: Sequence[str]) -> None:
     """Raises if the pipeline behind an iterator is not the one that was saved, as far as is known."""
-    lines = [Line.parse(line) for line in saved if line and not line.startswith("#")]
+    before = [lines.Line.parse(line) for line in saved if line and not line.startswith("#")]
     present = description_of(iterator)
-    if lines and present:
-        check_unchanged(lines, present)
+    if before and present:
+        changes.check_unchanged(before, present)
 
 
 def mixtures_may_change() -> AbstractContextManager[None]:
     """For setting a state after `compare_pipelines`, which has spoken of mixtures already."""
-    return allow_changes("component", "weights")
+    return changes.allow_changes("component", "weights")
 
 
 class SavesItself:
@@ -152,19 +155,19 @@ class SavesItself:
 
     # The dataset that it was made by.
     _pipeline: Any = None
-    _described: list[Line] | None = None
+    _described: list[lines.Line] | None = None
 
-    def _description(self) -> list[Line]:
+    def _description(self) -> list[lines.Line]:
         """What the pipeline does, line by line."""
         if self._described is None:
             self._described = self._describe()
         return self._described
 
-    def _describe(self) -> list[Line]:
+    def _describe(self) -> list[lines.Line]:
         made_by = self._pipeline
         if made_by is None and hasattr(type(self), "_own_seed"):
             made_by = self  # A dataset that is an iterator over itself.
-        return [] if made_by is None else describe(made_by)
+        return [] if made_by is None else lines.describe(made_by)
 
     # Orbax: an object that looks after itself.
 
@@ -185,10 +188,10 @@ class SavesItself:
         state, pipeline = read_files(directory)
         # Orbax hides errors of what it awaits later, and may await it in another context.
         compare_pipelines(self, pipeline.splitlines())
-        allowed = allowed_changes()
+        allowed = changes.allowed_changes()
 
         async def restore() -> None:
-            with allowing(allowed), mixtures_may_change():
+            with changes.allowing(allowed), mixtures_may_change():
                 set_state_text(self, state)
 
         return restore()
@@ -215,7 +218,7 @@ class SavesItself:
                 f"load_state_dict needs what `state_dict()` returned, got {state_dict!r}; a value "
                 "of `get_state()` is for `set_state`."
             )
-        with allowing(allow):
+        with changes.allowing(allow):
             compare_pipelines(self, state_dict.get("pipeline", ()))
             with mixtures_may_change():
                 self.set_state(state_dict["state"])  # type: ignore[attr-defined]

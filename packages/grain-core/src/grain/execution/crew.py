@@ -1,4 +1,4 @@
-"""The worker processes of one iterator: what they know, and what they are asked to do."""
+"""The worker processes of one iterator: what they were told, and what they are asked to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from grain.execution import sharing
-from grain.execution.processes.errors import Report, rebuild, report
+from grain.execution.processes.errors import Report, rebuild
 from grain.execution.processes.pool import (
     NotOutstanding,
     PoolClosed,
@@ -18,17 +18,10 @@ from grain.execution.processes.pool import (
     WorkerPool,
 )
 from grain.execution.processes.unpicklable import explain_unpicklable
+from grain.execution.work import Work
 
 # What is raised here when not an element failed but the worker, or the way from there to here.
 NOT_SENT = (Exception, SystemExit)
-
-# Set in worker processes: there, nothing starts processes of its own.
-_in_worker = False
-
-
-def in_worker() -> bool:
-    """Whether this is a worker process."""
-    return _in_worker
 
 
 def sensible_worker_count() -> int:
@@ -41,43 +34,6 @@ def threads_are_enough() -> bool:
     """Whether threads run in parallel here, so that processes bring nothing."""
     enabled: Callable[[], bool] | None = getattr(sys, "_is_gil_enabled", None)
     return enabled is not None and not enabled()
-
-
-class Work:
-    """What every worker is given when it starts: the parts of the pipeline it may be asked for.
-
-    A part is any object with methods that can be asked for by name. Where one of them returns an
-    object with an `error`, that error travels beside it.
-    """
-
-    def __init__(self, parts: dict[int, Any], shared: Sequence[Any]):
-        self._parts = parts
-        self._shared = shared
-        self._where = ""
-
-    def start(self, worker_index: int, worker_count: int) -> Callable[[Any], Any]:
-        """Called once in each worker."""
-        global _in_worker
-        _in_worker = True
-        self._where = f"worker {worker_index} of {worker_count}"
-        return self._do
-
-    def _do(self, task: tuple[Any, ...]) -> Any:
-        number, name, *arguments = task
-        if name == "define":
-            self._parts[number] = sharing.loads(arguments[0], self._shared)
-            return None
-        if name == "release":
-            part = self._parts.pop(number, None)
-            if hasattr(part, "close"):
-                part.close()
-            return None
-        made = getattr(self._parts[number], name)(*arguments)
-        error = getattr(made, "error", None)
-        if error is None:
-            return made, None
-        made.error = None
-        return made, report(error, where=self._where)
 
 
 class Workers:

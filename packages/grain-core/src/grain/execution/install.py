@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from grain.dataset.context import install_process_prefetcher, install_reader_maker
-from grain.dataset.interleave.openings import install_ahead
-from grain.execution.threads import ThreadReaders
+from grain.dataset.context import ProcessPrefetcher, ReaderMaker, install_executors
+from grain.lazily import LazyModule
+
+# Many programs start no process, and few read datasets by turns; a worker needs none of these.
+if TYPE_CHECKING:
+    from grain.execution import opening, prefetch, threads
+else:
+    opening = LazyModule("grain.execution.opening")
+    prefetch = LazyModule("grain.execution.prefetch")
+    threads = LazyModule("grain.execution.threads")
+
+
+class _Executors:
+    def reader_maker(self) -> ReaderMaker:
+        return threads.ThreadReaders()
+
+    def process_prefetcher(self) -> ProcessPrefetcher | None:
+        return prefetch.prefetcher()
+
+    def ahead(self) -> Any:
+        return opening.ThreadsAhead()
 
 
 def install() -> None:
     """Called once, when the library is imported."""
-    install_reader_maker(ThreadReaders())
-    install_process_prefetcher(_find_prefetcher)
-    install_ahead(_find_ahead)
-
-
-def _find_prefetcher() -> Any:
-    # Most programs that import the library never start a process.
-    return importlib.import_module("grain.execution.prefetch").prefetcher()
-
-
-def _find_ahead() -> Any:
-    # Nor are most datasets read by turns.
-    return importlib.import_module("grain.execution.opening").ThreadsAhead()
+    install_executors(_Executors())

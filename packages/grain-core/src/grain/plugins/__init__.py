@@ -86,15 +86,10 @@ _HOMES = {
     "PluginSpec": "spec",
 }
 
-_reserved: dict[str, str] = {}
-
 
 def default_manager() -> PluginManager:
     """The registry of this process, which all functions here use."""
     manager: PluginManager = importlib.import_module("grain.plugins.default").manager
-    if _reserved:
-        manager.reserve(_reserved)
-        _reserved.clear()
     return manager
 
 
@@ -166,13 +161,8 @@ def attributes_of(
     *,
     kinds: Collection[Kind] | None = None,
     only: Collection[str] | None = None,
-    own: Collection[str] = (),
 ) -> PluginAttributes:
-    """Plugins' names for a module's `__getattr__` and `__dir__`; see `PluginAttributes`.
-
-    `own` are the public names the module defines itself, which no plugin may claim.
-    """
-    _reserved.update(dict.fromkeys(own, module))
+    """Plugins' names for a module's `__getattr__` and `__dir__`; see `PluginAttributes`."""
     return PluginAttributes(module, default_manager, kinds=kinds, only=only)
 
 

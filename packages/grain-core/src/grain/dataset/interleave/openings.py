@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
-from grain.dataset.context import IterationContext, iteration_context
+from grain.dataset.context import IterationContext, executors, iteration_context
 from grain.dataset.feed import constant
 from grain.dataset.interleave.turns import Turn, Watch, watch_of_elements, watch_of_openings
 from grain.dataset.runs import Run
@@ -69,17 +69,10 @@ class Ahead(Protocol):
         """The iterator that `reading` was made of, where the consumer stands."""
 
 
-_find_ahead: list[Callable[[], Ahead]] = []
-
-
-def install_ahead(find: Callable[[], Ahead]) -> None:
-    """Says who reads ahead in this process; called once, when the library is imported."""
-    _find_ahead[:] = [find]
-
-
 def ahead() -> Ahead:
     """Who reads ahead in this process."""
-    return _find_ahead[0]()
+    found: Ahead = executors().ahead()
+    return found
 
 
 class Openings:

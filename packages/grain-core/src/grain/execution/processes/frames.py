@@ -7,7 +7,6 @@ is a pickle alone. Descriptors of new slots ride along with the first byte of th
 
 from __future__ import annotations
 
-import enum
 import struct
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -16,8 +15,8 @@ from grain.execution.processes.pickling import Pickled
 from grain.execution.processes.slots import News
 
 
-class Kind(enum.IntEnum):
-    """What a frame means."""
+class Kind:
+    """What a frame means. Plain numbers, as they are packed and compared for every frame."""
 
     TASK = 1
     RESULT = 2

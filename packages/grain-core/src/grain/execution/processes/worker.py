@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import os
 import select
 import signal
@@ -37,6 +38,8 @@ def main(
     budget: int,
 ) -> None:
     """What the command line of a worker calls; never returns."""
+    gc.freeze()  # What was imported so far is never garbage.
+    gc.enable()
     _reset_signals()
     lifeline.tie(life_fd)
     keep_freed_memory()

@@ -17,4 +17,6 @@ class LazyModule:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(importlib.import_module(self._name), name)
+        value = getattr(importlib.import_module(self._name), name)
+        setattr(self, name, value)
+        return value
