@@ -309,7 +309,7 @@ def foreign_core(session: nox.Session) -> None:
 
 @nox.session
 def import_time(session: nox.Session) -> None:
-    """`import grain` costs at most 1.5 times `import numpy`, and loads nothing heavy."""
+    """Importing and first using grain costs at most 1.5 times `import numpy`, and loads nothing heavy."""
     session.install(*checkout(*PLUGINS, extras="all"))
     session.run("python", "tools/import_time.py", *session.posargs)
 

@@ -27,8 +27,8 @@ MEMORY_OUTPUTS = 12
 Make = Callable[[], Iterable[Any]]
 
 
-def measure(case: Case, make: Make, module: str, seconds: float) -> float:
-    """One value of one case; `make` describes the peer's pipeline, `module` is what it imports."""
+def measure(case: Case, make: Make, imports: str, seconds: float) -> float:
+    """One value of one case; `make` describes the peer's pipeline, `imports` is how it is imported."""
     gc.collect()
     if case.measure is Measure.RATE:
         return rate(case, make, seconds)
@@ -36,7 +36,7 @@ def measure(case: Case, make: Make, module: str, seconds: float) -> float:
         return first(case, make)
     if case.measure is Measure.MEMORY:
         return memory(case, make)
-    return import_time(module)
+    return import_time(imports)
 
 
 def endlessly(make: Make) -> Generator[Any, None, None]:
@@ -146,8 +146,8 @@ def proportional_set_size(process: int) -> int:
     raise ValueError(f"process {process} has no Pss")
 
 
-def import_time(module: str) -> float:
-    """Seconds that a new process takes to import a module, and end."""
+def import_time(statement: str) -> float:
+    """Seconds that a new process takes for an import statement, and to end."""
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
+    subprocess.run([sys.executable, "-c", statement], check=True)
     return time.perf_counter() - start

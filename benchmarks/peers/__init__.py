@@ -30,7 +30,7 @@ class Peer:
         name: On the command line and in the results.
         title: For people.
         module: Where its programs are, beside this file.
-        imports: What a user imports.
+        imports: How a user imports it: as much of it as a pipeline begins with.
         distributions: Whose versions are reported.
         group: The dependency group of the root `pyproject.toml` that installs it.
         notes: How its programs are written, where that is not obvious.
@@ -57,7 +57,7 @@ ALL = [
         name=OURS,
         title="this project",
         module="grain_api",
-        imports="grain",
+        imports="from grain import MapDataset",
         distributions=("grain-core", "grain-arrayrecord", "grain-parquet", "numpy"),
         group="bench-grain",
     ),
@@ -65,7 +65,7 @@ ALL = [
         name="google-grain",
         title="google/grain",
         module="grain_api",
-        imports="grain",
+        imports="from grain import MapDataset",
         distributions=("grain", "array-record", "numpy"),
         group="bench-google-grain",
         notes="The very same programs as this project, from the same file.",
@@ -74,7 +74,7 @@ ALL = [
         name="torch",
         title="torch DataLoader",
         module="torch_loader",
-        imports="torch.utils.data",
+        imports="import torch.utils.data",
         distributions=("torch", "numpy"),
         group="bench-torch",
         notes=(
@@ -88,7 +88,7 @@ ALL = [
         name="datasets",
         title="Hugging Face datasets",
         module="hf_datasets",
-        imports="datasets",
+        imports="import datasets",
         distributions=("datasets", "pyarrow", "numpy"),
         group="bench-datasets",
         notes=(
@@ -101,7 +101,7 @@ ALL = [
         name="spdl",
         title="SPDL",
         module="spdl_pipeline",
-        imports="spdl.pipeline",
+        imports="import spdl.pipeline",
         distributions=("spdl-core", "numpy"),
         group="bench-spdl",
         notes=(
@@ -114,7 +114,7 @@ ALL = [
         name="webdataset",
         title="WebDataset",
         module="web_dataset",
-        imports="webdataset",
+        imports="import webdataset",
         distributions=("webdataset", "torch", "numpy"),
         group="bench-webdataset",
         notes=(

@@ -47,6 +47,56 @@ repr(grain.config), dir(grain), dir(grain.sources), dir(grain.transforms)
 }
 
 
+def modules_loaded(program: str) -> set[str]:
+    """All modules that a fresh interpreter has loaded after running a program."""
+    show = "\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
+    command = [sys.executable, "-c", program + show]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    return set(json.loads(done.stdout))
+
+
+def test_importing_loads_what_is_used_when_it_is_used():
+    loaded = modules_loaded("import grain")
+    assert not loaded & {"numpy", "grain.dataset.base", "grain.python", "grain.plugins"}
+    loaded = modules_loaded("import grain\ngrain.MapDataset.range(3).map(str)")
+    assert {"grain.dataset.source", "grain.dataset.map"} <= loaded
+    assert not loaded & {"grain.dataset.mix", "grain.dataset.zip", "grain.execution.threads"}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "from grain import *\nMapDataset, DataLoader, transforms, experimental, load",
+        "from grain import MapDataset, DataLoader, BatchOperation, GrainCheckpointHandler",
+        "from grain import sources, transforms, samplers, sharding, python, constants",
+        "import grain.sources\ngrain.MapDataset, grain.sources.RangeDataSource",
+        "import grain\nassert {'MapDataset', 'transforms', 'BatchOperation'} <= set(dir(grain))",
+        "import grain\nassert grain.MapDataset is grain.python.MapDataset is grain.MapDataset",
+        "from grain.dataset.batch import BatchMapDataset\nBatchMapDataset.__init__",
+        "from grain.dataset import filter, zip\nfilter.FilterMapDataset, zip.ZipMapDataset",
+        "from grain.execution.threads import ThreadReaders",
+    ],
+)
+def test_names_are_found_whatever_is_asked_for_first(program):
+    modules_loaded(program)
+
+
+def test_names_are_found_by_many_threads_at_once():
+    program = """
+import threading, grain
+names = ["MapDataset", "DataLoader", "transforms", "experimental", "sources", "Batch"] * 4
+barrier, found = threading.Barrier(len(names)), []
+def look(name):
+    barrier.wait()
+    found.append(getattr(grain, name))
+threads = [threading.Thread(target=look, args=[name]) for name in names]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert len(found) == len(names), found
+"""
+    modules_loaded(program)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_nothing_heavy_is_loaded_by(name):
     assert modules_after(PROGRAMS[name]) & set(HEAVY) == set()

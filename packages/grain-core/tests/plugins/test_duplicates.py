@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import grain
 from grain.plugins import DuplicatePluginError, PluginManager, PluginSpec, Status, UnknownNameError
+from grain.plugins.known import OWN_NAMES
 
 
 @pytest.fixture(params=["one first", "other first"])
@@ -85,11 +87,16 @@ def test_disabling_one_of_two_by_its_distribution_settles_it(site) -> None:
 def test_a_plugin_cannot_take_a_name_the_core_defines(site) -> None:
     site.add_source("grain-thief", public_names=("RangeDataSource", "Loot"))
     manager = site.manager()
-    manager.reserve({"RangeDataSource": "grain.sources"})
     (plugin,) = manager.plugins()
     assert plugin.status is Status.DUPLICATE
     assert "grain-core itself (grain.sources)" in plugin.reason
     assert manager.public_names() == ["Loot"]
+
+
+@pytest.mark.parametrize("module", [grain.sources, grain.transforms])
+def test_all_names_of_the_core_are_kept_from_plugins(module) -> None:
+    kept = {name for name, home in OWN_NAMES.items() if home == module.__name__}
+    assert kept == set(module.__all__)
 
 
 def _spec(name: str) -> str:

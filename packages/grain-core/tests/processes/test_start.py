@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 
+import grain
 from grain.execution.processes.errors import WorkerDied
 
 
@@ -55,6 +56,45 @@ def test_workers_see_accelerators_if_told_to(make_pool, monkeypatch):
     environment = result(make_pool(lambda task: dict(os.environ), num_workers=1))
     assert environment["CUDA_VISIBLE_DEVICES"] == "0,1"
     assert environment.get("JAX_PLATFORMS") == os.environ.get("JAX_PLATFORMS")
+
+
+def test_threads_of_linear_algebra_sleep_in_workers_unless_the_user_says_otherwise(
+    make_pool, monkeypatch
+):
+    monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT", raising=False)
+    environment = result(make_pool(lambda task: dict(os.environ), num_workers=1))
+    assert environment["OPENBLAS_THREAD_TIMEOUT"] == "4"
+    assert "OPENBLAS_THREAD_TIMEOUT" not in os.environ
+    monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "20")
+    environment = result(make_pool(lambda task: dict(os.environ), num_workers=1))
+    assert environment["OPENBLAS_THREAD_TIMEOUT"] == "20"
+
+
+def test_garbage_is_collected_in_workers_but_not_what_they_started_with(make_pool):
+    def handle(task):
+        import gc
+
+        return gc.isenabled(), gc.get_freeze_count() > 1000
+
+    def init(index, count):
+        import gc
+
+        assert gc.isenabled()
+
+    assert result(make_pool(handle, num_workers=1, worker_init_fn=init)) == (True, True)
+
+
+def test_a_worker_loads_only_what_its_pipeline_needs():
+    def loaded(element):
+        return sorted(sys.modules)
+
+    ds = grain.MapDataset.range(1).map(loaded).to_iter_dataset()
+    with iter(ds.mp_prefetch(grain.MultiprocessingOptions(num_workers=1))) as iterator:
+        modules = set(next(iterator))
+    assert {"grain.dataset.map", "grain.execution.chain"} <= modules
+    others = {"subprocess", "json", "grain.plugins", "grain.samplers", "grain.dataset.mix"}
+    here = {"grain.execution.crew", "grain.execution.blocks", "grain.execution.processes.pool"}
+    assert not modules & (others | here)
 
 
 def test_a_worker_is_a_fresh_process_with_one_thread_and_few_modules(make_pool):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from grain import sources, transforms
 from grain.plugins.manager import PluginManager
 
 manager = PluginManager()
-for module in (sources, transforms):
-    manager.reserve(dict.fromkeys(module.__all__, module.__name__))

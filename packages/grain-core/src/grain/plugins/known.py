@@ -1,4 +1,4 @@
-"""The plugins this project publishes: the names a core without them can still explain."""
+"""Names known without looking: those of the plugins this project publishes, and the core's own."""
 
 from __future__ import annotations
 
@@ -57,3 +57,24 @@ KNOWN_PLUGINS = (
 
 KNOWN_NAMES = tuple(name for plugin in KNOWN_PLUGINS for name in plugin.public_names)
 """Every public name of a published plugin, installed or not."""
+
+OWN_NAMES = {
+    "RandomAccessDataSource": "grain.sources",
+    "RangeDataSource": "grain.sources",
+    "open": "grain.sources",
+    "Batch": "grain.transforms",
+    "DatasetSelectionMap": "grain.transforms",
+    "Filter": "grain.transforms",
+    "FlatMap": "grain.transforms",
+    "Map": "grain.transforms",
+    "MapWithIndex": "grain.transforms",
+    "RandomMap": "grain.transforms",
+    "TfRandomMap": "grain.transforms",
+    "Transformation": "grain.transforms",
+    "Transformations": "grain.transforms",
+}
+"""The public names that modules of the core define themselves, and which module: no plugin may claim them.
+
+They stand here, since the modules need not be loaded, and may be another project's where that was installed
+over this one.
+"""

@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from grain.plugins.installed import (
     load_object,
 )
 from grain.plugins.kinds import SOURCE_KINDS, Kind
-from grain.plugins.known import KNOWN_NAMES, KNOWN_PLUGINS, KnownPlugin
+from grain.plugins.known import KNOWN_NAMES, KNOWN_PLUGINS, OWN_NAMES, KnownPlugin
 from grain.plugins.record import Plugin, Status
 from grain.plugins.settings import Settings
 from grain.plugins.spec import Capability, PluginSpec
@@ -73,7 +73,6 @@ class PluginManager:
         self._records: dict[Key, Plugin] = {}
         self._registered: dict[str, Plugin] = {}
         self._faults: dict[Key, dict[str, Plugin]] = {}
-        self._reserved: dict[str, str] = {}
         self._claims: Claims | None = None
 
     # What there is.
@@ -218,7 +217,7 @@ class PluginManager:
                     f" call unregister({spec.name!r}) first."
                 )
             everything = {**self._all(), plugin.key: plugin}
-            judged = Claims(everything.values(), self._reserved).judge(plugin)
+            judged = Claims(everything.values(), OWN_NAMES).judge(plugin)
             if judged.status is Status.DUPLICATE:
                 raise DuplicatePluginError(
                     f"register() refuses {spec.name!r}: {sentence(judged.reason)}"
@@ -235,12 +234,6 @@ class PluginManager:
                     f"unregister() got {name!r}. Registered: {listed(sorted(self._registered))}."
                 )
             self._faults.pop(self._registered.pop(name).key, None)
-            self._claims = None
-
-    def reserve(self, names: Mapping[str, str]) -> None:
-        """Says which public names modules of the core define themselves, and which module."""
-        with self._lock:
-            self._reserved.update(names)
             self._claims = None
 
     def refresh(self) -> None:
@@ -283,7 +276,7 @@ class PluginManager:
     def _indexed(self) -> Claims:
         with self._lock:
             if self._claims is None:
-                self._claims = Claims(self._all().values(), self._reserved)
+                self._claims = Claims(self._all().values(), OWN_NAMES)
             return self._claims
 
     def _ready(self) -> Claims:

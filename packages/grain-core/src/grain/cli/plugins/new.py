@@ -11,20 +11,15 @@ import pathlib
 import re
 from dataclasses import dataclass
 
-from grain import sources, transforms
 from grain.cli.command import Command, CommandError
 from grain.plugins import KNOWN_PLUGINS
+from grain.plugins.known import OWN_NAMES
 
 TEMPLATE = pathlib.Path(__file__).parent / "template"
 LONGEST_NAME = 40
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _TAKEN = {"core", *(plugin.name for plugin in KNOWN_PLUGINS)}
-
-
-def _core_names() -> set[str]:
-    # Asked for late: where another distribution has put its files over ours, other commands still work.
-    return {*sources.__all__, *transforms.__all__}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +111,7 @@ def class_name(name: str, kind: str) -> str:
         'MyFormatDataSource'
     """
     chosen = "".join(word.capitalize() for word in name.split("-")) + SHAPES[kind].suffix
-    if chosen in _core_names():
+    if chosen in OWN_NAMES:
         raise CommandError(
             f"A {kind} called {name!r} would provide {chosen}, which grain itself has: choose"
             " another name."
