@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from grain.options import DatasetOptions, MultiprocessingOptions, ReadOptions
 
@@ -47,8 +46,7 @@ class Executor(Protocol):
 _NO_OPTIONS = DatasetOptions()
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class IterationContext:
+class IterationContext(NamedTuple):
     """Options and executor that apply to the iterators being made."""
 
     options: DatasetOptions = _NO_OPTIONS

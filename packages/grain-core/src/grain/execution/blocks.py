@@ -89,14 +89,14 @@ class ChainIterator(RunIterator[T]):
         """Keeps every worker busy and the buffer full, and no more."""
         if self._ahead:  # An interrupt may have come before the last one was counted.
             last = self._ahead[-1].block
-            self._submitted = last.start + last.count
+            self._submitted = last.start + last.size
         size = self._block_size * self._chain.group
         depth = max(2, -(-self._buffer // self._block_size))
         while self._submitted < self._stop and len(self._ahead) < self._workers.count * depth:
             count = min(size, self._stop - self._submitted)
             block = Block(
                 start=self._submitted,
-                count=count,
+                size=count,
                 firsts=tuple(self._counts_at(self._submitted)),
                 last=self._submitted + count >= self._stop,
             )
@@ -166,7 +166,7 @@ class ChainIterator(RunIterator[T]):
             # that those which can be sent come first.
             self._begin(self._next_index, self._counts_at(self._next_index))
             self._block_size = 1
-            if ahead.block.count > self._chain.group or isinstance(error, NotOutstanding):
+            if ahead.block.size > self._chain.group or isinstance(error, NotOutstanding):
                 return None
             add_note(
                 error,

@@ -10,7 +10,7 @@ import bisect
 import dataclasses
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,19 +36,18 @@ _SLOW_ELEMENT = 0.0002
 _ENOUGH_EVIDENCE = 3
 
 
-@dataclasses.dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """A stretch of the map dataset to be computed.
 
     Attributes:
       start: its first index.
-      count: how many indices it has.
+      size: how many indices it has.
       firsts: for each operation of the chain, how many elements came before at that place.
       last: whether the map dataset ends with it.
     """
 
     start: int
-    count: int
+    size: int
     firsts: tuple[int, ...]
     last: bool
 
@@ -132,7 +131,7 @@ class Chain:
         """Computes a block; errors come back as data, so that what came before them is not lost."""
         started = time.perf_counter()
         elements = self._reader.read(
-            np.arange(block.start, block.start + block.count, dtype=np.int64)
+            np.arange(block.start, block.start + block.size, dtype=np.int64)
         )
         error = elements.error if isinstance(elements, Partial) else None
         next_index = block.start + len(elements)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -142,7 +141,7 @@ def prefetch_in_processes(
     workers = Workers(count, init, shared_sources(dataset))
     executor = ProcessExecutor(workers, buffer_size)
     if _has_blocks(dataset):
-        with iteration_context(dataclasses.replace(context, executor=executor)):
+        with iteration_context(context._replace(executor=executor)):
             iterator = dataset.__iter__()
     else:
         iterator = executor.stream(dataset)

@@ -5,10 +5,12 @@ Neither end ever blocks here: what the socket does not take at once is kept and 
 
 from __future__ import annotations
 
+# The part of `socket` that is written in C. The other one makes hundreds of names that a worker, which is
+# to start quickly, has no use for.
+import _socket
 import array
 import os
 import select
-import socket
 from collections import deque
 from typing import Any, NamedTuple
 
@@ -27,9 +29,9 @@ SMALL_BUFFER = 8 * 1024
 MAX_INLINE = 32 * 1024
 
 _RECEIVE_BYTES = 256 * 1024
-_ANCILLARY_BYTES = socket.CMSG_SPACE(253 * array.array("i").itemsize)
+_ANCILLARY_BYTES = _socket.CMSG_SPACE(253 * array.array("i").itemsize)
 _MAX_VECTOR = 64
-_CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+_CLOSE_ON_EXEC = getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 class ChannelLostError(OSError):
@@ -52,7 +54,7 @@ class Channel:
     """
 
     def __init__(
-        self, sock: socket.socket, *, sending: Lending, receiving: Lending, budget: int
+        self, sock: _socket.socket, *, sending: Lending, receiving: Lending, budget: int
     ) -> None:
         sock.setblocking(False)
         self.socket = sock
@@ -119,7 +121,8 @@ class Channel:
         first = self._backlog[0]
         if self._backlog_fds and self._backlog_fds[0][0] is first:
             fds = self._backlog_fds[0][1]
-            sent = socket.send_fds(self.socket, [first], fds)
+            rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", fds))
+            sent = self.socket.sendmsg([first], [rights])
             self._backlog_fds.popleft()
             for fd in fds:
                 os.close(fd)
@@ -224,11 +227,11 @@ class Channel:
         except BlockingIOError:
             return 0
         for level, kind, data in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
                 fds = array.array("i")
                 fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
                 self._fds.extend(fds)
-        if flags & socket.MSG_CTRUNC:
+        if flags & _socket.MSG_CTRUNC:
             raise ChannelLostError(
                 "a descriptor of shared memory could not be received: this process has as many "
                 "files open as it may. Close some, or raise the limit (ulimit -n)"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import _socket
 import atexit
 import contextlib
 import gc
 import os
 import select
 import signal
-import socket
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -79,13 +79,13 @@ class Worker:
         self._page.set_running()
         self._cancelled = Cancelled(control)
         self._channel = Channel(
-            socket.socket(fileno=channel_fd),
+            _socket.socket(fileno=channel_fd),
             sending=self._page.results,
             receiving=self._page.tasks,
             budget=budget,
         )
         self._dump = pickling.Dumper(self._channel.slots.allocate)
-        self._tasks = socket.socket(fileno=tasks_fd)
+        self._tasks = _socket.socket(fileno=tasks_fd)
         self._tasks.setblocking(False)
         self._wait = _waiter(self._channel.socket.fileno(), self._tasks.fileno())
         self._queue: deque[Frame] = deque()
