@@ -244,8 +244,15 @@ def test_without_orbax_its_arguments_say_what_to_install():
             else:
                 raise AssertionError(name)
             assert not hasattr(module, name)
+        from grain.checkpoint import *
+        CheckpointHandler, allow_changes
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=60)
+
+
+def test_importing_all_of_the_module_brings_what_orbax_offers_where_it_is():
+    program = "from grain.checkpoint import *; CheckpointHandler, CheckpointSave, CheckpointRestore"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def test_neither_jax_nor_orbax_is_needed_or_loaded_to_save_and_restore():

@@ -74,7 +74,7 @@ def test_importing_loads_what_is_used_when_it_is_used():
         "import grain\nassert grain.MapDataset is grain.python.MapDataset is grain.MapDataset",
         "from grain.dataset.batch import BatchMapDataset\nBatchMapDataset.__init__",
         "from grain.dataset import filter, zip\nfilter.FilterMapDataset, zip.ZipMapDataset",
-        "from grain.execution.threads import ThreadReaders",
+        "from grain.execution.threads import make_reader",
     ],
 )
 def test_names_are_found_whatever_is_asked_for_first(program):

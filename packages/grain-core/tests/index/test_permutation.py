@@ -114,6 +114,19 @@ def test_index_shuffle_takes_an_int_or_an_array(max_index, seed):
     assert index_shuffle(np.int32(max_index), max_index, seed) == expected[-1]
 
 
+def test_index_shuffle_takes_numpy_integers_everywhere():
+    plain = index_shuffle(3, 99, 7, 4)
+    for kind in (np.int64, np.int32, np.uint32, np.uint8):
+        shuffled = index_shuffle(kind(3), kind(99), kind(7), kind(4))
+        assert (shuffled, type(shuffled)) == (plain, int)
+
+
+@pytest.mark.parametrize("arguments", [(3, 99.0, 1), (3, 99, 1.5), (3, 99, 1, "4")])
+def test_index_shuffle_refuses_what_is_no_integer(arguments):
+    with pytest.raises(TypeError, match="must be an integer, got"):
+        index_shuffle(*arguments)
+
+
 @pytest.mark.parametrize("edge", EDGES)
 def test_index_shuffle_keeps_the_short_block_where_the_shuffle_of_a_dataset_does_not(edge):
     assert index_shuffle(0, edge, 7) == index_shuffle(edge, edge, 7)

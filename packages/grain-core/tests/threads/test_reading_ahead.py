@@ -13,7 +13,7 @@ import pytest
 
 import grain
 from grain.execution import threads
-from grain.execution.threads import ThreadReaders
+from grain.execution.threads import make_reader
 
 Map = grain.MapDataset
 PATIENCE = 10.0
@@ -25,7 +25,7 @@ def options(num_threads: int = 4, prefetch_buffer_size: int = 8) -> grain.ReadOp
 
 def reader_of(source: Any, read_options: grain.ReadOptions) -> Any:
     ds = Map.source(source)
-    return ThreadReaders().reader(ds, 0, len(ds), read_options)
+    return make_reader(ds, 0, len(ds), read_options)
 
 
 def read_all(reader: Any, limit: int = 16, between: Callable[[], None] = lambda: None) -> list[Any]:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from importlib.util import find_spec
 from typing import Any
 
 from grain.checkpoint.handler import CheckpointHandler
@@ -18,10 +20,11 @@ __all__ = [
     "ChangedMixtureWarning",
     "ChangedPipelineError",
     "CheckpointHandler",
-    "CheckpointRestore",
-    "CheckpointSave",
     "allow_changes",
 ]
+with contextlib.suppress(ValueError):  # Somebody put a module of their own in its place.
+    if find_spec("orbax"):
+        __all__ += ["CheckpointRestore", "CheckpointSave"]
 
 
 def __getattr__(name: str) -> Any:

@@ -26,13 +26,6 @@ class BlockReader(Protocol):
         """Gives everything back."""
 
 
-class ReaderMaker(Protocol):
-    """Decides who reads the elements of a map dataset in this process."""
-
-    def reader(self, dataset: Any, start: int, stop: int, options: ReadOptions) -> BlockReader:
-        """Makes a reader of `dataset[start:stop]`."""
-
-
 class Executor(Protocol):
     """Takes on the computing of parts of a pipeline, elsewhere."""
 
@@ -81,8 +74,8 @@ ProcessPrefetcher = Callable[[Any, IterationContext, MultiprocessingOptions, Any
 class Executors(Protocol):
     """Who computes for datasets in this process, each found when it is first needed."""
 
-    def reader_maker(self) -> ReaderMaker:
-        """Who reads map datasets."""
+    def reader(self, dataset: Any, start: int, stop: int, options: ReadOptions) -> BlockReader:
+        """Makes a reader of `dataset[start:stop]`, a map dataset."""
 
     def process_prefetcher(self) -> ProcessPrefetcher | None:
         """Who computes in worker processes, or None where this process is to do it all."""

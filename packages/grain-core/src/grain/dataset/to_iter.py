@@ -71,8 +71,8 @@ class PrefetchDatasetIterator(RunIterator[T]):
         self._next_index = 0
         # Its name, not itself: an iterator that is dropped goes at once, with all it holds.
         self._watch = DropWatch(dataset._iterator_name, self._context.options)
-        self._reader: BlockReader = (
-            executors().reader_maker().reader(dataset._parent, 0, self._stop, dataset._read_options)
+        self._reader: BlockReader = executors().reader(
+            dataset._parent, 0, self._stop, dataset._read_options
         )
 
     def __str__(self) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from grain.dataset.context import ProcessPrefetcher, ReaderMaker, install_executors
+from grain.dataset.context import BlockReader, ProcessPrefetcher, install_executors
 from grain.lazily import LazyModule
+from grain.options import ReadOptions
 
-# Many programs start no process, and few read datasets by turns; a worker needs none of these.
+# Many programs start no process, and few read datasets by turns.
 if TYPE_CHECKING:
     from grain.execution import opening, prefetch, threads
 else:
@@ -17,8 +18,8 @@ else:
 
 
 class _Executors:
-    def reader_maker(self) -> ReaderMaker:
-        return threads.ThreadReaders()
+    def reader(self, dataset: Any, start: int, stop: int, options: ReadOptions) -> BlockReader:
+        return threads.make_reader(dataset, start, stop, options)
 
     def process_prefetcher(self) -> ProcessPrefetcher | None:
         return prefetch.prefetcher()

@@ -44,16 +44,13 @@ _RISE, _FALL = 1 / 4, 1 / 16
 _TRIAL_BLOCKS = 32
 
 
-class ThreadReaders:
-    """Reads in threads as `ReadOptions` allow, or in the consumer's thread."""
-
-    def reader(
-        self, dataset: Any, start: int, stop: int, options: ReadOptions
-    ) -> InlineReader | AdaptiveReader:
-        """Makes a reader of `dataset[start:stop]`."""
-        if options.num_threads == 0 or options.prefetch_buffer_size == 0:
-            return InlineReader(dataset, start, stop)
-        return AdaptiveReader(dataset, start, stop, options)
+def make_reader(
+    dataset: Any, start: int, stop: int, options: ReadOptions
+) -> InlineReader | AdaptiveReader:
+    """Makes a reader of `dataset[start:stop]`: by threads as the options allow, or in the consumer's."""
+    if options.num_threads == 0 or options.prefetch_buffer_size == 0:
+        return InlineReader(dataset, start, stop)
+    return AdaptiveReader(dataset, start, stop, options)
 
 
 class AdaptiveReader:

@@ -44,7 +44,7 @@ def index_shuffle(
     >>> sorted(index_shuffle(i, max_index=9, seed=42) for i in range(10))
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
-    _check_arguments(max_index, seed, rounds)
+    max_index, seed, rounds = _checked_arguments(max_index, seed, rounds)
     if isinstance(index, np.ndarray):
         if index.size and (int(index.min()) < 0 or int(index.max()) > max_index):
             raise ValueError(
@@ -71,13 +71,22 @@ def _has_short_block(max_index: int) -> bool:
     return bits > 16 and bits % 2 == 1 and max_index == 1 << (bits - 1)
 
 
-def _check_arguments(max_index: int, seed: int, rounds: int) -> None:
+def _checked_arguments(max_index: int, seed: int, rounds: int) -> tuple[int, int, int]:
+    """The arguments as Python's integers, which numpy's are not."""
+    for name, value in (("max_index", max_index), ("seed", seed), ("rounds", rounds)):
+        if not hasattr(value, "__index__"):
+            raise TypeError(
+                f"index_shuffle: {name} must be an integer, got {value!r} of type "
+                f"{type(value).__name__}."
+            )
+    max_index, seed, rounds = int(max_index), int(seed), int(rounds)
     if not 0 <= max_index < 2**63:
         raise ValueError(f"index_shuffle: max_index must be in [0, 2**63), got {max_index}.")
     if not 0 <= seed < 2**32:
         raise ValueError(f"index_shuffle: seed must be in [0, 2**32), got {seed}.")
     if rounds < 2 or rounds % 2:
         raise ValueError(f"index_shuffle: rounds must be an even number >= 2, got {rounds}.")
+    return max_index, seed, rounds
 
 
 def permute(indices: IndexArray, max_index: int, seed: int, rounds: int = 4) -> IndexArray:

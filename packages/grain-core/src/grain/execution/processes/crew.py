@@ -25,7 +25,7 @@ from grain.execution.processes.pickling import Pickled
 from grain.execution.processes.starting import require_started
 
 # The path must be complete before the first import, and only builtin modules are needed for that.
-# What is imported stays: to look for garbage among it meanwhile takes a tenth of the time.
+# What is imported stays: to look for garbage among it meanwhile takes up to a tenth of the time.
 _BOOTSTRAP = (
     "import gc, marshal, os, sys;"
     "gc.disable();"
