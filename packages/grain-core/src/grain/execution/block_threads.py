@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from grain.dataset.runs import Partial
+from grain.execution.leaving import start_thread
 
 
 class Block:
@@ -150,6 +151,4 @@ def _work(dataset: Any, tasks: _Tasks) -> None:
 
 
 def _start_thread(dataset: Any, tasks: _Tasks) -> threading.Thread:
-    thread = threading.Thread(target=_work, args=(dataset, tasks), name="grain-read", daemon=True)
-    thread.start()
-    return thread
+    return start_thread("grain-read", lambda: tasks.stop(1), _work, dataset, tasks)

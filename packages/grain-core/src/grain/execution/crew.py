@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from grain.execution import sharing
+from grain.execution.leaving import forget_this_thread
 from grain.execution.processes.errors import Report, rebuild
 from grain.execution.processes.pool import (
     NotOutstanding,
@@ -174,6 +175,7 @@ class Workers:
         The workers are ended then, though nobody has closed this iterator.
         """
         if not self._closed and threading.current_thread().daemon:
+            forget_this_thread()
             threading.Event().wait()
 
     def _take_chores(self, pool: WorkerPool) -> None:

@@ -12,10 +12,9 @@ from typing import Any
 from grain.dataset.base import DatasetIterator
 from grain.dataset.interleave.openings import Opened
 from grain.dataset.runs import Run
+from grain.execution.leaving import start_thread
 from grain.execution.thread_prefetch import (
     ThreadPrefetchDatasetIterator,
-    _Buffer,
-    _read_ahead,
 )
 
 
@@ -50,18 +49,8 @@ class _WatchedPrefetchIterator(ThreadPrefetchDatasetIterator[Any]):
         super().__init__(parent, size)
         self._note = note
 
-    def _start(self) -> _Buffer:
-        if self._buffer is None:
-            self._buffer = _Buffer(self._buffer_size)
-            weakref.finalize(self, self._buffer.stop)
-            self._thread = threading.Thread(
-                target=_read_ahead,
-                args=(_Watched(self._parent, self._note), self._buffer),
-                name="grain-prefetch",
-                daemon=True,
-            )
-            self._thread.start()
-        return self._buffer
+    def _what_is_read(self) -> _Watched:
+        return _Watched(self._parent, self._note)
 
 
 class _Watched:
@@ -123,9 +112,8 @@ class _Work:
             self._known.add(number)
             self._waiting.append((number, job))
             if len(self._threads) < self._most:
-                thread = threading.Thread(target=self._run, name="grain-open", daemon=True)
-                self._threads.add(thread)
-                thread.start()
+                # It cannot end, and be taken out again, before this lock is released.
+                self._threads.add(start_thread("grain-open", self.stop, self._run))
 
     def _run(self) -> None:
         while (found := self._next()) is not None:

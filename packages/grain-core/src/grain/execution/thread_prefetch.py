@@ -17,6 +17,7 @@ from grain.dataset.interleave.interleave import InterleaveIterDataset
 from grain.dataset.iterator import RunIterator, same_state
 from grain.dataset.parents import checked_iter_parent
 from grain.dataset.runs import END, Run
+from grain.execution.leaving import start_thread
 from grain.options import checked_int
 
 T = TypeVar("T")
@@ -145,6 +146,10 @@ class _Buffer:
         """Waits for what comes next, and leaves it there in case the consumer is interrupted."""
         with self.changed:
             while not self.runs:
+                if self.stopped:
+                    return RuntimeError(
+                        "The thread that reads ahead has ended: so does the program."
+                    )
                 self.changed.wait()
             return self.runs[0]
 
@@ -229,14 +234,14 @@ class ThreadPrefetchDatasetIterator(RunIterator[T]):
             self._buffer = _Buffer(self._buffer_size)
             # The thread holds the buffer, not this iterator: one that is dropped ends its thread.
             weakref.finalize(self, self._buffer.stop)
-            self._thread = threading.Thread(
-                target=_read_ahead,
-                args=(self._parent, self._buffer),
-                name="grain-prefetch",
-                daemon=True,
+            self._thread = start_thread(
+                "grain-prefetch", self._buffer.stop, _read_ahead, self._what_is_read(), self._buffer
             )
-            self._thread.start()
         return self._buffer
+
+    def _what_is_read(self) -> Any:
+        """What the thread reads from; nothing of it may hold this iterator."""
+        return self._parent
 
     def _halt(self) -> None:
         """Ends the thread and forgets what it read; waits for it if it is in the middle of a run."""

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from grain.execution import allocation
+from grain.execution import allocation, leaving
 from grain.execution.processes import errors, frames, jobfile, lifeline, pickling, segments
 from grain.execution.processes.channel import MAX_INLINE, Channel
 from grain.execution.processes.control import Cancelled, WorkerPage, control_size
@@ -52,6 +52,7 @@ def main(
         worker.serve()
     except (EOFError, ConnectionError):
         pass  # the pool is gone: nobody is left to tell
+    leaving.forget_threads()
     with contextlib.suppress(BaseException):
         atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

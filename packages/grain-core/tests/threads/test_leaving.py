@@ -1,0 +1,171 @@
+"""A program that ends while threads read ahead: elements are finished, and nothing is said."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+# The program ends as soon as a thread has begun an element, which takes a moment. What is begun and what is
+# finished is written down with one call each, so nothing of it can be lost.
+PROGRAM = """
+import os, sys, threading, time
+import grain
+
+begun = threading.Event()
+
+def slow(x):
+    if threading.current_thread() is threading.main_thread():
+        time.sleep(0.02)
+        return x
+    os.write(1, b"begun ")
+    begun.set()
+    time.sleep(0.2)
+    os.write(1, b"finished ")
+    return x
+
+class Slow(grain.IterDataset):
+    def __iter__(self):
+        slow(0)
+        return grain.MapDataset.range(1).to_iter_dataset().__iter__()
+
+def read(ds):
+    iterator = iter(ds)
+    while not begun.is_set():
+        next(iterator)
+    return iterator
+
+MAKE = {
+    "a thread that reads an iterator": lambda: read(
+        grain.experimental.ThreadPrefetchIterDataset(
+            grain.MapDataset.range(100).to_iter_dataset(
+                grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
+            ).map(slow), prefetch_buffer_size=20
+        )
+    ),
+    "threads that read elements": lambda: read(
+        grain.MapDataset.range(1000).map(slow).to_iter_dataset(
+            grain.ReadOptions(num_threads=3, prefetch_buffer_size=20)
+        )
+    ),
+    "threads that open datasets": lambda: read(
+        grain.experimental.InterleaveIterDataset(
+            [Slow() for _ in range(1000)], cycle_length=1, num_make_iter_threads=2,
+            make_iter_buffer_size=8,
+        )
+    ),
+}
+"""
+
+
+def run(program: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-c", PROGRAM + textwrap.dedent(program)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("kept", ["kept", "dropped"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "a thread that reads an iterator",
+        "threads that read elements",
+        "threads that open datasets",
+    ],
+)
+def test_elements_that_were_begun_are_finished_when_the_program_ends(kind, kept):
+    done = run(f"""
+        iterator = MAKE[{kind!r}]()
+        if {kept == "dropped"}:
+            del iterator
+    """)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("begun") == done.stdout.count("finished") > 0
+
+
+def test_an_element_that_never_comes_does_not_keep_the_program():
+    done = run("""
+        def never(x):
+            if x == 3:
+                begun.set()
+                threading.Event().wait()
+            return x
+
+        ds = grain.MapDataset.range(100).to_iter_dataset().map(never)
+        iterator = read(grain.experimental.ThreadPrefetchIterDataset(ds, prefetch_buffer_size=9))
+        print("ends")
+    """)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ends\n", "")
+
+
+def test_ctrl_c_while_an_element_is_waited_for_ends_the_program_at_once_and_silently():
+    done = run("""
+        import signal
+
+        def never(x):
+            if x == 3:
+                begun.set()
+                main = threading.main_thread()
+                while not joining.wait(0.01):
+                    pass
+                signal.pthread_kill(main.ident, signal.SIGINT)
+                threading.Event().wait()
+            return x
+
+        joining = threading.Event()
+        join = threading.Thread.join
+
+        def watched_join(self, timeout=None):
+            joining.set()
+            join(self, 60)
+
+        ds = grain.MapDataset.range(100).to_iter_dataset().map(never)
+        iterator = read(grain.experimental.ThreadPrefetchIterDataset(ds, prefetch_buffer_size=9))
+        threading.Thread.join = watched_join
+        print("ends")
+    """)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ends\n", "")
+
+
+def test_what_workers_compute_for_a_thread_is_waited_for_before_they_end(tmp_path):
+    done = run(f"""
+        mark = {str(tmp_path / "mark")!r}
+
+        def in_worker(x):
+            if x == 3:
+                os.close(os.open(mark, os.O_CREAT))
+                time.sleep(0.2)
+                os.write(1, b"finished")
+            return x
+
+        ds = grain.MapDataset.range(4).map(in_worker).to_iter_dataset()
+        ds = ds.mp_prefetch(grain.MultiprocessingOptions(num_workers=1))
+        iterator = iter(grain.experimental.ThreadPrefetchIterDataset(ds, prefetch_buffer_size=9))
+        assert next(iterator) == 0
+        while not os.path.exists(mark):
+            time.sleep(0.001)
+    """)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "finished", "")
+
+
+def test_an_iterator_that_is_advanced_after_its_thread_has_ended_says_so():
+    done = run("""
+        import atexit
+
+        iterator = None
+
+        def too_late():
+            try:
+                while True:
+                    next(iterator)
+            except RuntimeError as error:
+                print(error)
+
+        atexit.register(too_late)  # Called after the threads have ended.
+        ds = grain.MapDataset.range(100).repeat().to_iter_dataset()
+        iterator = iter(grain.experimental.ThreadPrefetchIterDataset(ds, prefetch_buffer_size=9))
+        next(iterator)
+    """)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "The thread that reads ahead has ended: so does the program.\n"
