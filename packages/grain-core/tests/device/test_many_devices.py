@@ -48,3 +48,10 @@ def test_what_two_processes_read_becomes_global_arrays() -> None:
 def test_a_program_that_ends_in_the_middle_ends_in_silence() -> None:
     finished = run_alone("leaving.py")
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, "(4, 20000)\n", "")
+
+
+@pytest.mark.parametrize("_again", range(4))
+def test_a_program_that_ends_while_elements_are_put_on_the_device_ends_in_silence(_again) -> None:
+    # If nobody waited for the threads, about every second run would be aborted.
+    finished = run_alone("dropping.py")
+    assert (finished.returncode, finished.stdout, finished.stderr) == (0, "ends\n", "")
