@@ -102,6 +102,9 @@ def test_an_element_that_never_comes_does_not_keep_the_program():
 def test_ctrl_c_while_an_element_is_waited_for_ends_the_program_at_once_and_silently():
     done = run("""
         import signal
+        from grain.execution import leaving
+
+        leaving._PATIENCE = 600
 
         def never(x):
             if x == 3:
@@ -118,7 +121,7 @@ def test_ctrl_c_while_an_element_is_waited_for_ends_the_program_at_once_and_sile
 
         def watched_join(self, timeout=None):
             joining.set()
-            join(self, 60)
+            join(self, timeout)
 
         ds = grain.MapDataset.range(100).to_iter_dataset().map(never)
         iterator = read(grain.experimental.ThreadPrefetchIterDataset(ds, prefetch_buffer_size=9))
