@@ -93,7 +93,9 @@ def test_an_element_that_never_comes_does_not_keep_the_program():
             return x
 
         ds = grain.MapDataset.range(100).to_iter_dataset().map(never)
-        iterator = read(grain.experimental.ThreadPrefetchIterDataset(ds, prefetch_buffer_size=9))
+        iterator = iter(grain.experimental.ThreadPrefetchIterDataset(ds, prefetch_buffer_size=9))
+        assert next(iterator) == 0
+        assert begun.wait(30)
         print("ends")
     """)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ends\n", "")
@@ -124,7 +126,9 @@ def test_ctrl_c_while_an_element_is_waited_for_ends_the_program_at_once_and_sile
             join(self, timeout)
 
         ds = grain.MapDataset.range(100).to_iter_dataset().map(never)
-        iterator = read(grain.experimental.ThreadPrefetchIterDataset(ds, prefetch_buffer_size=9))
+        iterator = iter(grain.experimental.ThreadPrefetchIterDataset(ds, prefetch_buffer_size=9))
+        assert next(iterator) == 0
+        assert begun.wait(30)
         threading.Thread.join = watched_join
         print("ends")
     """)
