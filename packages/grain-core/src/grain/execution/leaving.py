@@ -48,11 +48,14 @@ def forget_this_thread() -> None:
 
 
 def _end_threads() -> None:
-    running = [(thread, stop) for thread, stop in _stops.items() if thread.is_alive()]
+    # A list made at once: the threads are still at work, and may start others.
+    threads = [thread for ref in _stops.keyrefs() if (thread := ref()) is not None]
+    running = [thread for thread in threads if thread.is_alive()]
     with contextlib.suppress(KeyboardInterrupt):  # Who cannot wait need not.
-        for _, stop in running:
-            stop()
+        for thread in running:
+            if (stop := _stops.get(thread)) is not None:
+                stop()
         deadline = time.monotonic() + _PATIENCE
-        for thread, _ in running:
+        for thread in running:
             while thread in _stops and thread.is_alive() and time.monotonic() < deadline:
                 thread.join(_GLANCE)
