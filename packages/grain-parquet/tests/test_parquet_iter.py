@@ -311,7 +311,7 @@ def test_turns_and_their_states_follow_the_rule(tmp_path_factory, sizes, ahead):
     # The same in long runs, as operations on top read them.
     iterator = iter(ParquetIterDataset(paths))
     numbers, states = [], []
-    while (run := iterator._next_run(ahead)).elements:
+    while (run := iterator.next_chunk(ahead)).elements:
         numbers += [int(row["id"]) for row in run.elements]
         states += [run.state_after(place) for place in range(len(run.elements))]
     assert numbers == [100 * file + row for (file, row), _ in expected]

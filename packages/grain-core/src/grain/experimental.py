@@ -8,7 +8,7 @@ from grain import plugins
 from grain.dataset.base import apply_transformations
 from grain.dataset.batch import batch_and_pad
 from grain.dataset.cache import CacheIterDataset
-from grain.dataset.elastic.iterator import ElasticIterator
+from grain.dataset.elastic.elastic_iterator import ElasticIterator
 from grain.dataset.element_spec import (
     ShapeDtypeStruct,
     ShapeDtypeStructProtocol,

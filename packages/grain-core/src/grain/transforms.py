@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from grain.lazily import LazyModule
+from grain._lazy import LazyModule
 
 if TYPE_CHECKING:
     from grain import plugins
-else:  # Workers, which need what is here, need no plugins.
+else:  # WorkerSession, which need what is here, need no plugins.
     plugins = LazyModule("grain.plugins")
 
 __all__ = [

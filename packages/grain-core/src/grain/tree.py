@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grain.execution.allocation import allocate
+from grain.memory.allocation import allocate
 
 _SCALARS = (int, float, complex, bool, str, bytes, np.generic)
 # How many items of a long list stand for all of them where a rough size will do.

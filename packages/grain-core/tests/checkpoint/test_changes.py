@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import grain
 from grain.checkpoint import ChangedPipelineError, CheckpointHandler, allow_changes
-from grain.dataset.description.changes import difference
+from grain.dataset.fingerprint.changes import difference
 
 
 @dataclasses.dataclass

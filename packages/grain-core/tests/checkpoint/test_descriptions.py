@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import grain
-from grain.dataset.description.lines import _SPECIAL, KINDS, Line, describe
-from grain.dataset.description.operation_text import ARGUMENTS
-from grain.dataset.description.stable_text import stable_text
+from grain.dataset.fingerprint.lines import _SPECIAL, KINDS, Line, describe
+from grain.dataset.fingerprint.operation_text import ARGUMENTS
+from grain.dataset.fingerprint.stable_text import stable_text
 
 
 def lines(dataset) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 
 import grain
 from grain.checkpoint import CheckpointHandler
-from grain.dataset.saving import state_text
+from grain.dataset.checkpointing import state_text
 
 from . import pipelines
 

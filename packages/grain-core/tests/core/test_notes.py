@@ -7,7 +7,7 @@ import functools
 import pytest
 
 import grain
-from grain.observe.notes import add_note, as_failure, note_element, transform_name
+from grain._exceptions import add_note, as_failure, note_element, transform_name
 
 
 def plain_function(x: int) -> int:

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 import grain
-from grain.settings import SETTINGS, Config
+from grain._config import SETTINGS, Config
 
 
 def test_every_setting_has_a_default_that_its_text_could_say():

@@ -158,7 +158,7 @@ def test_where_a_threshold_is_passed_does_not_depend_on_how_many_are_read_at_a_t
     error = None
     for number in range(10**4):
         try:
-            run = iterator._next_run(limits[number % len(limits)])
+            run = iterator.next_chunk(limits[number % len(limits)])
         except ValueError as raised:
             error = raised
             break

@@ -116,7 +116,7 @@ def test_runs_of_any_size_make_the_same_stream_with_the_same_states(name, limits
     states: list[Any] = [iterator.get_state()]
     pending: list[Callable[[], Any]] = []
     for number in range(10**4):
-        run = iterator._next_run(limits[number % len(limits)])
+        run = iterator.next_chunk(limits[number % len(limits)])
         # What a run tells of its states holds however far reading went on, unless it says otherwise.
         states += [ask() for ask in pending]
         pending = []
@@ -144,7 +144,7 @@ def test_elements_taken_one_by_one_and_in_runs_may_alternate(name):
     elements = []
     for number in range(10**4):
         if number % 2:
-            run = iterator._next_run(3)
+            run = iterator.next_chunk(3)
             elements += run.elements
             if not run.elements:
                 break

@@ -26,7 +26,7 @@ _PRELUDE = """
 import gc, os, signal, sys, threading, time
 import numpy as np
 import grain
-from grain import MapDataset, IterDataset, MultiprocessingOptions
+from grain import IterDataset, MapDataset, MultiprocessingOptions
 
 def children():
     with open(f"/proc/{os.getpid()}/task/{os.getpid()}/children") as file:

@@ -14,8 +14,8 @@ from tests.properties.pipelines import Plan
 from tests.properties.strategies import iter_plans
 
 import grain
-from grain.execution import functions
-from grain.execution.functions import FarmIterator
+from grain.execution import offload
+from grain.execution.offload import OffloadIterator
 
 from .conftest import step, steps, with_workers
 from .meeting import Meeting, assert_spread
@@ -99,9 +99,9 @@ def test_a_heavy_function_keeps_few_elements_waiting() -> None:
         for _ in range(20):
             next(iterator)
         farm = iterator._parent
-        assert isinstance(farm, FarmIterator)
-        assert farm._farming
-        assert sum(len(sent.run.elements) for sent in farm._sent) <= 8
+        assert isinstance(farm, OffloadIterator)
+        assert farm._offloading
+        assert sum(len(sent.chunk.elements) for sent in farm._sent) <= 8
 
 
 def test_an_element_that_cannot_be_sent_is_computed_here() -> None:
@@ -120,9 +120,9 @@ def test_an_element_that_cannot_be_sent_is_computed_here() -> None:
 @pytest.fixture
 def all_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every function above what depends on order is computed by workers, from its second run on."""
-    monkeypatch.setattr(functions, "_ENOUGH_EVIDENCE", 1)
+    monkeypatch.setattr(offload, "_ENOUGH_EVIDENCE", 1)
     for name in ("_MESSAGE_SECONDS", "_ELEMENT_SECONDS", "_BYTE_SECONDS"):
-        monkeypatch.setattr(functions, name, 0)
+        monkeypatch.setattr(offload, name, 0)
 
 
 def _journeys(build: Callable[[], grain.IterDataset], count: int) -> None:

@@ -264,7 +264,7 @@ def test_setting_states_again_and_again_leaves_nothing_with_the_workers() -> Non
         assert not beyond(before)
         workers = iterator._workers
         assert len(workers._parts) <= 10
-        assert len(workers._chores) <= 20
+        assert len(workers._pending_acks) <= 20
 
 
 # Workers that die or hang.

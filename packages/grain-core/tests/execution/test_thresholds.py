@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import grain
 from grain.dataset import filter as filter_ops
 from grain.dataset.context import IterationContext, iteration_context
-from grain.execution import blocks
+from grain.execution import fused_iterator
 from grain.execution.farm import ProcessExecutor
 
 from .conftest import with_workers
@@ -140,8 +140,8 @@ def test_blocks_are_judged_as_elements_are(
     dataset = strict(pipeline(INLINE, dropped, bad), warn, error)
     expected = observed(iter(dataset))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "BLOCK_SECONDS", 1e3)  # Blocks become as large as they may.
-        patch.setattr(blocks, "SMALL_BLOCK_BYTES", 32 * size)
+        patch.setattr(fused_iterator, "BLOCK_SECONDS", 1e3)  # Blocks become as large as they may.
+        patch.setattr(fused_iterator, "SMALL_BLOCK_BYTES", 32 * size)
         assert observed(computed_by(dataset, WorkersHere(2), 1)) == expected
 
 

@@ -138,7 +138,7 @@ def test_workers_are_not_asked_for_more_than_the_buffer_allows_of_large_elements
                 assert next(iterator)[0] == number
             ahead = len(iterator._workers._pool._waiting)
             assert ahead <= 4
-            assert len(iterator._run.elements) == 1
+            assert len(iterator._chunk.elements) == 1
 
 
 def test_worker_init_fn_is_called_in_each_worker_with_its_index_and_their_number(

@@ -84,7 +84,7 @@ def fifo(tmp_path):
 _PRELUDE = """
 import os, signal, sys, threading, time
 import numpy as np
-from grain.execution.processes.errors import WorkerDied
+from grain.execution.processes.error_report import WorkerDied
 from grain.execution.processes.pool import WorkerPool
 
 class Apply:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from grain.dataset.base import MapDataset
-from grain.execution import allocation
+from grain.memory import allocation
 
 
 def test_plain_memory_is_the_default():

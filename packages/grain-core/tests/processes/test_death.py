@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 
-from grain.execution.processes.errors import WorkerDied
+from grain.execution.processes.error_report import WorkerDied
 from grain.execution.processes.pool import WorkerPool
 
 PATIENCE = 60

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grain.execution.processes.errors import WorkerError
+from grain.execution.processes.error_report import WorkerError
 from grain.execution.processes.pool import PoolClosed, WorkerPool
 
 

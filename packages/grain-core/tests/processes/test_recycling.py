@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import grain
-from grain.execution.recycling import Recycler
+from grain.memory.buffer_pool import BufferPool
 
 MIB = 1 << 20
 
 
 def test_memory_is_used_again_once_the_array_is_gone():
-    recycler = Recycler()
+    recycler = BufferPool()
     first = recycler.take(MIB)
     address = first.ctypes.data
     assert recycler.take(MIB).ctypes.data != address
@@ -33,7 +33,7 @@ def test_memory_is_used_again_once_the_array_is_gone():
     ],
 )
 def test_whoever_looks_at_memory_keeps_it(look):
-    recycler = Recycler()
+    recycler = BufferPool()
     array = recycler.take(MIB)
     array[:] = 7
     seen = look(array)
@@ -45,7 +45,7 @@ def test_whoever_looks_at_memory_keeps_it(look):
 
 
 def test_sizes_that_are_alike_share_memory_and_others_do_not():
-    recycler = Recycler()
+    recycler = BufferPool()
     address = recycler.take(MIB).ctypes.data
     other = recycler.take(4 * MIB)
     alike = recycler.take(MIB - 100)
@@ -55,7 +55,7 @@ def test_sizes_that_are_alike_share_memory_and_others_do_not():
 
 
 def test_what_is_kept_is_bounded_and_the_newest_stays():
-    recycler = Recycler(most=2, most_bytes=5 * MIB)
+    recycler = BufferPool(most=2, most_bytes=5 * MIB)
     arrays = [recycler.take(MIB) for _ in range(10)]
     last = arrays[-1].ctypes.data
     while arrays:
@@ -70,7 +70,7 @@ def test_what_is_kept_is_bounded_and_the_newest_stays():
 
 
 def test_many_threads_take_and_drop_at_the_same_time():
-    recycler = Recycler()
+    recycler = BufferPool()
     wrong = []
 
     def use(number):
@@ -117,4 +117,4 @@ def test_large_elements_are_not_read_in_long_runs():
         grain.MapDataset.source(images).batch(2).to_iter_dataset(grain.ReadOptions(0, 0))
     )
     while next(iterator, None) is not None:
-        assert sum(batch.nbytes for batch in iterator._run.elements) <= 4 * MIB
+        assert sum(batch.nbytes for batch in iterator._chunk.elements) <= 4 * MIB

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grain.execution.processes import frames, pickling, segments
+from grain.execution.processes import array_pickling, framing, segments
 from grain.execution.processes.channel import Channel, ChannelLostError
-from grain.execution.processes.control import Cancelled, Lending, WorkerPage, control_size
+from grain.execution.processes.control import Cancelled, SlotTable, WorkerPage, control_size
 from grain.execution.processes.slots import SlotPool, SlotViews
 
 MB = 1 << 20
@@ -25,7 +25,7 @@ def descriptors():
 @pytest.fixture
 def ends():
     """A sender's slots, a receiver's views, and the page between them."""
-    lending = Lending(memoryview(bytearray(control_size(1))))
+    lending = SlotTable(memoryview(bytearray(control_size(1))))
     slots, views = SlotPool(lending, 8 * MB), SlotViews(lending)
     yield slots, views, lending
     slots.close()
@@ -114,7 +114,7 @@ def test_neither_side_keeps_a_descriptor(ends):
 
 def test_closing_closes_descriptors_that_were_never_sent():
     before = descriptors()
-    slots = SlotPool(Lending(memoryview(bytearray(control_size(1)))), 8 * MB)
+    slots = SlotPool(SlotTable(memoryview(bytearray(control_size(1)))), 8 * MB)
     out = slots.allocate(MB, np.uint8)
     slots.close()
     assert descriptors() == before
@@ -162,7 +162,7 @@ def test_a_failure_to_make_a_slot_is_kept_and_not_tried_again(ends, monkeypatch)
 @given(st.data())
 def test_memory_in_use_is_never_given_out_twice(data):
     """Sender and receiver take, send and drop at will; every array keeps its own contents."""
-    lending = Lending(memoryview(bytearray(control_size(1))))
+    lending = SlotTable(memoryview(bytearray(control_size(1))))
     slots, views = SlotPool(lending, 2 * MB), SlotViews(lending)
     mine, theirs, stamp = [], [], 0
     for _ in range(data.draw(st.integers(1, 60))):
@@ -214,7 +214,7 @@ def channels():
 
 
 def send(channel, value, ticket=1):
-    channel.send(frames.Kind.RESULT, ticket, pickling.Dumper(channel.slots.allocate)(value))
+    channel.send(framing.Kind.RESULT, ticket, array_pickling.Dumper(channel.slots.allocate)(value))
 
 
 def receive(sender, receiver, count):
@@ -252,7 +252,7 @@ def test_frames_of_any_sizes_arrive_in_order(sizes, budget):
 
 def test_frames_that_arrive_byte_by_byte_are_put_together(channels):
     left, _ = channels
-    raw = frames.inline_frame(3, 9, pickling.Dumper()([np.arange(1000), "x" * 50]))
+    raw = framing.inline_frame(3, 9, array_pickling.Dumper()([np.arange(1000), "x" * 50]))
     one, two = socket.socketpair()
     with one:
         slow = Channel(two, sending=left.slots._lending, receiving=left.slots._lending, budget=0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import grain
-from grain.execution.processes.errors import WorkerDied
+from grain.execution.processes.error_report import WorkerDied
 
 
 def result(pool, task=None):
@@ -91,9 +91,13 @@ def test_a_worker_loads_only_what_its_pipeline_needs():
     ds = grain.MapDataset.range(1).map(loaded).to_iter_dataset()
     with iter(ds.mp_prefetch(grain.MultiprocessingOptions(num_workers=1))) as iterator:
         modules = set(next(iterator))
-    assert {"grain.dataset.map", "grain.execution.chain"} <= modules
+    assert {"grain.dataset.map", "grain.execution.fused_stage"} <= modules
     others = {"subprocess", "json", "grain.plugins", "grain.samplers", "grain.dataset.mix"}
-    here = {"grain.execution.crew", "grain.execution.blocks", "grain.execution.processes.pool"}
+    here = {
+        "grain.execution.worker_session",
+        "grain.execution.fused_iterator",
+        "grain.execution.processes.pool",
+    }
     assert not modules & (others | here)
 
 

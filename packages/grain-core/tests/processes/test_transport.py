@@ -312,7 +312,7 @@ def test_a_fork_of_the_consumer_does_not_hand_back_what_the_consumer_still_uses(
 def test_an_array_allocated_by_the_task_is_sent_without_a_copy(make_pool):
     class Job:
         def start(self, worker_index, worker_count):
-            from grain.execution.allocation import allocate
+            from grain.memory.allocation import allocate
 
             def handle(x):
                 out = allocate((1024, 1024), np.uint8)
@@ -343,7 +343,7 @@ def test_an_array_allocated_by_the_task_is_sent_without_a_copy(make_pool):
 def test_an_allocated_array_that_the_worker_keeps_is_not_given_out_again(make_pool):
     class Job:
         def start(self, worker_index, worker_count):
-            from grain.execution.allocation import allocate
+            from grain.memory.allocation import allocate
 
             kept = []
 
@@ -366,7 +366,7 @@ def test_an_allocated_array_that_the_worker_keeps_is_not_given_out_again(make_po
 def test_an_array_returned_twice_by_the_worker_is_right_both_times(make_pool):
     class Job:
         def start(self, worker_index, worker_count):
-            from grain.execution.allocation import allocate
+            from grain.memory.allocation import allocate
 
             out = allocate(1 << 17, np.int64)
             out[:] = 5
@@ -385,7 +385,7 @@ def test_threads_of_a_worker_may_allocate_at_once(make_pool):
         def start(self, worker_index, worker_count):
             from concurrent.futures import ThreadPoolExecutor
 
-            from grain.execution.allocation import current_allocator
+            from grain.memory.allocation import current_allocator
 
             threads = ThreadPoolExecutor(4)
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from grain import tree
-from grain.dataset.base import DatasetIterator, IterDataset, RunIterator
+from grain.dataset.base import ChunkIterator, DatasetIterator, IterDataset
 from grain.dataset.batch import BatchIterDataset
-from grain.dataset.runs import END, Run
+from grain.dataset.chunk import END, Chunk
 from grain_parquet.row_iterator import GroupColumn, RowIterator
 
 Batch = dict[str, Any]
@@ -31,7 +31,7 @@ class ColumnBatchIterDataset(BatchIterDataset[Batch]):
         return _BatchIterator(rows, self, self._batch_size, self._drop_remainder)
 
 
-class _BatchIterator(RunIterator[Batch]):
+class _BatchIterator(ChunkIterator[Batch]):
     def __init__(
         self,
         rows: RowIterator,
@@ -45,7 +45,7 @@ class _BatchIterator(RunIterator[Batch]):
         self._batch_size = batch_size
         self._drop_remainder = drop_remainder
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         batches: list[Batch] = []
         states: list[Any] = []
         while len(batches) < limit:
@@ -82,9 +82,9 @@ class _BatchIterator(RunIterator[Batch]):
         return str(self._dataset)
 
 
-def _run_of(batches: list[Batch], states: list[Any]) -> Run:
+def _run_of(batches: list[Batch], states: list[Any]) -> Chunk:
     # A state is the position, a small dict; who asked for it may change what they got.
-    return Run(batches, lambda place: dict(states[place])) if batches else END
+    return Chunk(batches, lambda place: dict(states[place])) if batches else END
 
 
 def _put_together(names: list[str], pieces: _Pieces) -> Batch:

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from grain.dataset.base import RunIterator
-from grain.dataset.runs import END, Run
+from grain.dataset.base import ChunkIterator
+from grain.dataset.chunk import END, Chunk
 from grain_parquet import files
 from grain_parquet.errors import ParquetFileError
 from grain_parquet.rows import Row, make_rows
@@ -20,7 +20,7 @@ from grain_parquet.rows import Row, make_rows
 _COLUMNS_FOR_THREADS = 5
 
 
-class RowIterator(RunIterator[Row]):
+class RowIterator(ChunkIterator[Row]):
     """The rows of one file."""
 
     def __init__(
@@ -63,13 +63,13 @@ class RowIterator(RunIterator[Row]):
         self._group, self._row = group, end
         return self._columns, begin, end
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         columns, begin, end = self.advance(limit)
         if not columns:
             return END
         group = self._group
         rows = make_rows(self.names, [column.values(begin, end) for column in columns])
-        return Run(rows, lambda place: _state(group, begin + place + 1))
+        return Chunk(rows, lambda place: _state(group, begin + place + 1))
 
     def _decode(self, group: int) -> None:
         if self._decoded_group == group:

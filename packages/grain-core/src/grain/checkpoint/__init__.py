@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from grain.checkpoint.handler import CheckpointHandler
-from grain.dataset.description.changes import (
+from grain.dataset.fingerprint.changes import (
     ChangedMixtureWarning,
     ChangedPipelineError,
     allow_changes,

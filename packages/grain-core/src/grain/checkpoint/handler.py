@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from grain.dataset.saving import (
+from grain.dataset.checkpointing import (
     pipeline_text,
     read_any_pipeline,
     read_files,

@@ -22,11 +22,11 @@ import numpy as np
 
 from grain import dataset as operations
 from grain import transforms
-from grain.dataset.iterator import DatasetIterator, RunIterator
-from grain.dataset.runs import Partial
+from grain._exceptions import note_element
+from grain._lazy import LazyModule
+from grain.dataset.chunk import PartialRead
+from grain.dataset.iterator import ChunkIterator, DatasetIterator
 from grain.index.permutation import IndexArray
-from grain.lazily import LazyModule
-from grain.observe.notes import note_element
 from grain.options import MultiprocessingOptions, ReadOptions
 
 # The operations need the classes below; they are imported when they are called for.
@@ -37,7 +37,7 @@ else:
     sharding = LazyModule("grain.sharding")
     packing = LazyModule("grain.dataset.packing.strategy")
 
-__all__ = ["DatasetIterator", "IterDataset", "MapDataset", "RunIterator"]
+__all__ = ["DatasetIterator", "IterDataset", "MapDataset", "ChunkIterator"]
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -207,7 +207,7 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
             type(self)._read is MapDataset._read
         )  # A user's own `__getitems__` may call this one.
         elements = self._read_singly(array) if singly else self._read(array)
-        if isinstance(elements, Partial):
+        if isinstance(elements, PartialRead):
             raise elements.error
         return elements
 
@@ -464,7 +464,7 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
     # How the library reads
 
     def _read(self, indices: IndexArray) -> list[Any]:
-        """The elements at `indices`; those before the first error, as `Partial`, where one failed.
+        """The elements at `indices`; those before the first error, as `PartialRead`, where one failed.
 
         This form serves datasets that users write.
         """
@@ -483,7 +483,7 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
                     "where it was filtered out."
                 )
                 note_element(wrong, self, int(indices[0]), self._sources())
-                return Partial([], wrong)
+                return PartialRead([], wrong)
         return self._read_singly(indices)
 
     def _read_singly(self, indices: IndexArray) -> list[Any]:
@@ -492,11 +492,11 @@ class MapDataset(_Dataset, Generic[T], abc.ABC):
             elements.extend(map(self.__getitem__, indices.tolist()))
         except Exception as error:
             note_element(error, self, int(indices[len(elements)]), self._sources())
-            return Partial(elements, error)
+            return PartialRead(elements, error)
         if len(elements) < indices.size:
             stopped = RuntimeError(f"{self}.__getitem__ raised StopIteration.")
             note_element(stopped, self, int(indices[len(elements)]), self._sources())
-            return Partial(elements, stopped)
+            return PartialRead(elements, stopped)
         return elements
 
     def _columns(self, indices: IndexArray) -> Any:
@@ -547,7 +547,7 @@ class IndexedMapDataset(MapDataset[T]):
         if not len(self):
             raise IndexError(f"Index {number} is out of range: {self} is empty.")
         elements = self._read(np.array([number], dtype=np.int64))
-        if isinstance(elements, Partial):
+        if isinstance(elements, PartialRead):
             raise elements.error
         return elements[0]
 

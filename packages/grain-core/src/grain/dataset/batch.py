@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from grain import tree
+from grain._exceptions import add_note, as_failure, note_element
 from grain.dataset.base import IndexedMapDataset, IterDataset, MapDataset
-from grain.dataset.feed import constant
-from grain.dataset.iterator import DatasetIterator, RunIterator, Transformed
-from grain.dataset.runs import END, Partial, Run
+from grain.dataset.chunk import END, Chunk, PartialRead
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, Transformed
+from grain.dataset.parent_cursor import constant
 from grain.dataset.stages import StageIterDataset
-from grain.execution.allocation import MIN_ALIGNED_BYTES, allocate
 from grain.index.permutation import IndexArray
-from grain.observe.notes import add_note, as_failure, note_element
+from grain.memory.allocation import MIN_ALIGNED_BYTES, allocate
 from grain.options import checked_int
 
 T = TypeVar("T")
@@ -108,10 +108,10 @@ class BatchMapDataset(IndexedMapDataset[T]):
             except Exception as raised:
                 error = as_failure(raised)
                 note_element(error, self, int(indices[len(batches)]), self._sources())
-                return Partial(batches, error)
+                return PartialRead(batches, error)
             begin += size
-        if isinstance(elements, Partial):
-            return Partial(batches, elements.error)
+        if isinstance(elements, PartialRead):
+            return PartialRead(batches, elements.error)
         return batches
 
     def _spans(self, indices: IndexArray) -> tuple[IndexArray, list[int]]:
@@ -205,7 +205,7 @@ class BatchIterDataset(StageIterDataset[T]):
     def _iterator_over(self, parent: DatasetIterator[Any]) -> DatasetIterator[T]:
         return BatchDatasetIterator(parent, self)
 
-    def _apply_run(self, elements: list[Any], first: int) -> Transformed:
+    def apply_chunk(self, elements: list[Any], first: int) -> Transformed:
         """Batches that start at the first element; a last short one is the caller's affair."""
         del first
         size = self._batch_size
@@ -239,13 +239,13 @@ class BatchIterDataset(StageIterDataset[T]):
         return int(whole + (1 if rest and not self._drop_remainder else 0))
 
 
-class BatchDatasetIterator(RunIterator[T]):
-    """Collects elements from runs of the parent; holds none between two batches that it gave."""
+class BatchDatasetIterator(ChunkIterator[T]):
+    """Collects elements from chunks of the parent; holds none between two batches that it gave."""
 
     def __init__(self, parent: DatasetIterator[Any], dataset: BatchIterDataset[T]):
         super().__init__(parent)
         self._dataset = dataset
-        self._held = END  # What is left of the parent's last run.
+        self._held = END  # What is left of the parent's last chunk.
         self._failed: Any = None
 
     def __str__(self) -> str:
@@ -255,23 +255,23 @@ class BatchDatasetIterator(RunIterator[T]):
             f"drop_remainder={dataset._drop_remainder})"
         )
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         self._failed = None
         size = self._dataset._batch_size
         batches: list[Any] = []
         states: list[Callable[[], Any]] = []
         pending: list[Any] = []
         while True:
-            run, self._held = self._held, END
-            if not run.elements:
+            chunk, self._held = self._held, END
+            if not chunk.elements:
                 # At least a batch: a filter below would otherwise be asked for less and less.
                 wanted = max(size, (limit - len(batches)) * size - len(pending))
                 try:
-                    run = self._parent._next_run(wanted)
+                    chunk = self._parent.next_chunk(wanted)
                 except Exception as failure:
                     # Elements of a batch that cannot be completed are gone with the one that failed.
                     return self._fail_after(failure, _run_of(batches, states))
-            if not run.elements:
+            if not chunk.elements:
                 if pending and not self._dataset._drop_remainder:
                     error = self._dataset._make(pending, batches)
                     if error is not None:
@@ -279,18 +279,18 @@ class BatchDatasetIterator(RunIterator[T]):
                     # Now, for whoever repeats this one sets the parent back before it is asked.
                     states.append(constant(self._parent.get_state()))
                 return _run_of(batches, states)
-            begin, elements = 0, run.elements
+            begin, elements = 0, chunk.elements
             while (end := begin + size - len(pending)) <= len(elements):
                 error = self._dataset._make(pending + elements[begin:end], batches)
                 begin, pending = end, []
                 if error is not None:
-                    self._held = run.rest(end)
-                    self._failed = run.mark(end - 1)
-                    return self._fail_after(error, _run_of(batches, states, run.live))
-                states.append(run.mark(end - 1))
-            if batches and (run.live or len(batches) >= limit):
-                self._held = _prepend(pending, run.rest(begin))
-                return _run_of(batches, states, run.live)
+                    self._held = chunk.rest(end)
+                    self._failed = chunk.mark(end - 1)
+                    return self._fail_after(error, _run_of(batches, states, chunk.live))
+                states.append(chunk.mark(end - 1))
+            if batches and (chunk.live or len(batches) >= limit):
+                self._held = _prepend(pending, chunk.rest(begin))
+                return _run_of(batches, states, chunk.live)
             pending += elements[begin:]
 
     def _live_state(self) -> Any:
@@ -301,13 +301,13 @@ class BatchDatasetIterator(RunIterator[T]):
         self._parent.set_state(state)
 
 
-def _prepend(pending: list[Any], run: Run) -> Run:
-    """A run that starts with elements of earlier ones; no batch ends with one of those."""
+def _prepend(pending: list[Any], chunk: Chunk) -> Chunk:
+    """A chunk that starts with elements of earlier ones; no batch ends with one of those."""
     if not pending:
-        return run
-    count, state_after = len(pending), run.state_after
-    return Run(pending + run.elements, lambda place: state_after(place - count), run.live)
+        return chunk
+    count, state_after = len(pending), chunk.state_after
+    return Chunk(pending + chunk.elements, lambda place: state_after(place - count), chunk.live)
 
 
-def _run_of(elements: list[Any], states: list[Callable[[], Any]], live: bool = False) -> Run:
-    return Run(elements, lambda place: states[place](), live) if elements else END
+def _run_of(elements: list[Any], states: list[Callable[[], Any]], live: bool = False) -> Chunk:
+    return Chunk(elements, lambda place: states[place](), live) if elements else END

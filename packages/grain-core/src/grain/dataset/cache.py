@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from grain.dataset.base import DatasetIterator, IterDataset
-from grain.dataset.feed import constant
-from grain.dataset.iterator import RunIterator, state_field
-from grain.dataset.parents import checked_iter_parent
-from grain.dataset.runs import END, Run
+from grain.dataset.chunk import END, Chunk
+from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.parent_cursor import constant
+from grain.dataset.validation import checked_iter_parent
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class CacheIterDataset(IterDataset[T]):
         return length
 
 
-class CacheDatasetIterator(RunIterator[T]):
+class CacheDatasetIterator(ChunkIterator[T]):
     """Fills its cache while it reads its parent for the first time.
 
     The cache of a new iterator is empty: set to a place, it reads what comes before again.
@@ -56,18 +56,18 @@ class CacheDatasetIterator(RunIterator[T]):
     def __str__(self) -> str:
         return type(self).__name__
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         while not self._filled:
-            run = self._parent._next_run(limit)
-            if not run.elements:
+            chunk = self._parent.next_chunk(limit)
+            if not chunk.elements:
                 self._filled = True
                 self._mark = constant(self._parent.get_state())
                 break
             known = len(self._cache)
-            self._cache += run.elements
+            self._cache += chunk.elements
             if len(self._cache) > self._position:
-                run = run.rest(self._position - known)
-                return self._run_of(run.elements, run.state_after, run.live)
+                chunk = chunk.rest(self._position - known)
+                return self._run_of(chunk.elements, chunk.state_after, chunk.live)
             # Elements before the place this iterator was set to.
         elements = self._cache[self._position : self._position + max(1, limit)]
         mark = self._mark
@@ -75,13 +75,15 @@ class CacheDatasetIterator(RunIterator[T]):
 
     def _run_of(
         self, elements: list[Any], parent_state: Callable[[int], Any], live: bool = False
-    ) -> Run:
+    ) -> Chunk:
         first, filled = self._position + 1, self._filled
         self._position += len(elements)
         if not filled:
             last = len(elements) - 1
             self._mark = lambda: parent_state(last)
-        return Run(elements, lambda place: _state(parent_state(place), first + place, filled), live)
+        return Chunk(
+            elements, lambda place: _state(parent_state(place), first + place, filled), live
+        )
 
     def _live_state(self) -> Any:
         return _state(self._mark(), self._position, self._filled)

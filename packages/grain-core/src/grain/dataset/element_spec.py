@@ -10,11 +10,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from grain import tree
+from grain._exceptions import transform_name
 from grain.dataset.base import IterDataset, MapDataset
 from grain.dataset.batch import BatchIterDataset, BatchMapDataset
 from grain.dataset.cache import CacheIterDataset
 from grain.dataset.filter import FilterIterDataset, FilterMapDataset
-from grain.dataset.index_only import IndexOnlyMapDataset
+from grain.dataset.index_transform import IndexOnlyMapDataset
 from grain.dataset.interleave.interleave import InterleaveIterDataset
 from grain.dataset.limit import LimitIterDataset
 from grain.dataset.map import TransformIterDataset, TransformMapDataset
@@ -31,7 +32,6 @@ from grain.dataset.to_iter import PrefetchIterDataset
 from grain.dataset.unbatch import UnbatchIterDataset
 from grain.dataset.window_shuffle import WindowShuffleIterDataset
 from grain.dataset.zip import ZipIterDataset, ZipMapDataset
-from grain.observe.notes import transform_name
 from grain.options import checked_int
 
 

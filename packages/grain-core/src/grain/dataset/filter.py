@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from grain import transforms
+from grain._exceptions import add_note, transform_name
 from grain.dataset.base import IterDataset, MapDataset
+from grain.dataset.chunk import apply_each
 from grain.dataset.iterator import DatasetIterator, ElementwiseIterator, Transformed
 from grain.dataset.map import TransformIterDataset, TransformMapDataset, function_of
-from grain.dataset.runs import apply_each
 from grain.index.permutation import IndexArray
-from grain.observe.notes import add_note, transform_name
 from grain.options import DatasetOptions
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ T = TypeVar("T")
 _WINDOW = 1000
 
 
-class DropWatch:
+class DropRateMonitor:
     """Warns or raises when too many of the last elements were dropped."""
 
     def __init__(self, operation: Any, options: DatasetOptions):
@@ -139,7 +139,7 @@ class FilterIterDataset(TransformIterDataset[T]):
     def _iterator_over(self, parent: DatasetIterator[Any]) -> DatasetIterator[T]:
         return FilterDatasetIterator(parent, self)
 
-    def _apply_run(self, elements: list[Any], first: int) -> Transformed:
+    def apply_chunk(self, elements: list[Any], first: int) -> Transformed:
         del first
         function = self._function
         if self._skips_none:
@@ -156,19 +156,19 @@ class FilterIterDataset(TransformIterDataset[T]):
 
 
 class FilterDatasetIterator(ElementwiseIterator[T]):
-    """Filters run by run."""
+    """Filters chunk by chunk."""
 
     def __init__(self, parent: DatasetIterator[T], dataset: FilterIterDataset[T]):
         super().__init__(parent)
         self._dataset = dataset
         # Its name, not itself: an iterator that is dropped goes at once, with all it holds.
-        self._watch = DropWatch(str(self), self._context.options)
+        self._watch = DropRateMonitor(str(self), self._context.options)
 
     def __str__(self) -> str:
         return f"FilterDatasetIterator(transform={transform_name(self._dataset._transform)})"
 
     def _transform(self, elements: list[Any]) -> Transformed:
-        result = self._dataset._apply_run(elements, 0)
+        result = self._dataset.apply_chunk(elements, 0)
         places = result.places or []
         excess = self._watch.watch(result.processed, places)
         if excess is None:

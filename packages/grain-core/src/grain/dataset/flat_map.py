@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from grain import transforms
+from grain._exceptions import add_note, as_failure, note_element, transform_name
 from grain.dataset.base import DatasetIterator, IndexedMapDataset, IterDataset, MapDataset
-from grain.dataset.iterator import RunIterator, state_field
-from grain.dataset.parents import checked_iter_parent, checked_map_parent
-from grain.dataset.runs import END, Partial, Run
+from grain.dataset.chunk import END, Chunk, PartialRead
+from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.validation import checked_iter_parent, checked_map_parent
 from grain.index.permutation import IndexArray
-from grain.observe.notes import add_note, as_failure, note_element, transform_name
 from grain.options import checked_int
 
 T = TypeVar("T")
@@ -78,11 +78,11 @@ class FlatMapMapDataset(IndexedMapDataset[T]):
             except Exception as raised:
                 error = as_failure(raised)
                 note_element(error, self, int(indices[len(out)]), self._sources())
-                return Partial(out, error)
+                return PartialRead(out, error)
             count = len(parts)
             out.extend(parts[piece] if piece < count else None for piece in pieces[len(out) : end])
-        if isinstance(elements, Partial):
-            return Partial(out, elements.error)
+        if isinstance(elements, PartialRead):
+            return PartialRead(out, elements.error)
         return out
 
     def _split(self, element: Any) -> Sequence[Any]:
@@ -122,7 +122,7 @@ class FlatMapIterDataset(IterDataset[T]):
         return f"FlatMapIterDataset(transform={transform_name(self._transform)})"
 
 
-class FlatMapDatasetIterator(RunIterator[T]):
+class FlatMapDatasetIterator(ChunkIterator[T]):
     """Splits one element after the other.
 
     The state is the parent's before the element being split, and how many of its pieces were given;
@@ -145,49 +145,49 @@ class FlatMapDatasetIterator(RunIterator[T]):
         # What `_live_state` tells: the element that was split last, and its pieces that were given.
         self._last: tuple[Callable[[], Any], int] = (self._before, given)
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         pieces: list[Any] = []
         states: list[tuple[Callable[[], Any], int]] = []
         while len(pieces) < limit:
-            run, self._held = self._held, END
-            if not run.elements:
+            chunk, self._held = self._held, END
+            if not chunk.elements:
                 # Reading on may change what a live parent tells, so it is asked now.
                 self._before = _constant(self._before())
-                run = self._parent._next_run(limit)
-                if not run.elements:
+                chunk = self._parent.next_chunk(limit)
+                if not chunk.elements:
                     self._last = (self._before, 0)
                     break
-            for place, element in enumerate(run.elements):
+            for place, element in enumerate(chunk.elements):
                 before = self._before
-                self._before = run.mark(place)
+                self._before = chunk.mark(place)
                 try:
                     parts = self._dataset._transform.flat_map(element)
                     fresh = _from(parts, self._skip)
                 except Exception as raised:
                     error = as_failure(raised)
                     add_note(error, f"raised in {self._dataset}, over {self._dataset._sources()}.")
-                    self._held = run.rest(place + 1)
+                    self._held = chunk.rest(place + 1)
                     self._skip = 0
                     self._last = (self._before, 0)
-                    return self._fail_after(error, self._run_of(pieces, states, run.live))
+                    return self._fail_after(error, self._run_of(pieces, states, chunk.live))
                 first = self._skip + 1
                 pieces.extend(fresh)
                 states.extend((before, first + number) for number in range(len(fresh)))
                 self._last = (before, self._skip + len(fresh))
                 self._skip = 0
                 if len(pieces) >= limit:
-                    self._held = run.rest(place + 1)
+                    self._held = chunk.rest(place + 1)
                     break
-            if run.live and pieces:
+            if chunk.live and pieces:
                 return self._run_of(pieces, states, live=True)
         return self._run_of(pieces, states, live=False)
 
     def _run_of(
         self, pieces: list[Any], states: list[tuple[Callable[[], Any], int]], live: bool
-    ) -> Run:
+    ) -> Chunk:
         if not pieces:
             return END
-        return Run(pieces, lambda place: _state(*states[place]), live)
+        return Chunk(pieces, lambda place: _state(*states[place]), live)
 
     def _live_state(self) -> Any:
         return _state(*self._last)

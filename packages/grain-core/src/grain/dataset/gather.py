@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from grain.dataset.runs import Partial
-from grain.execution.allocation import allocate
+from grain.dataset.chunk import PartialRead
 from grain.index.permutation import IndexArray
+from grain.memory.allocation import allocate
 
 
 def gather(parents: Sequence[Any], chosen: IndexArray, places: IndexArray) -> list[Any]:
@@ -27,9 +27,9 @@ def gather(parents: Sequence[Any], chosen: IndexArray, places: IndexArray) -> li
         targets = here.tolist()
         for target, element in zip(targets, elements, strict=False):
             out[target] = element
-        if isinstance(elements, Partial):
+        if isinstance(elements, PartialRead):
             end, failure = targets[len(elements)], elements.error
-    return out if failure is None else Partial(out[:end], failure)
+    return out if failure is None else PartialRead(out[:end], failure)
 
 
 def gather_columns(parents: Sequence[Any], chosen: IndexArray, places: IndexArray) -> Any:

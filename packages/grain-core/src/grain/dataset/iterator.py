@@ -12,23 +12,23 @@ from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from grain import tree
+from grain.dataset.checkpointing import CheckpointMixin
+from grain.dataset.chunk import END, Chunk
 from grain.dataset.context import IterationContext, current_context
-from grain.dataset.frames import clear_frames
-from grain.dataset.runs import END, Run
-from grain.dataset.saving import SavesItself
-from grain.execution.recycling import keep_freed_memory
+from grain.dataset.traceback_cleanup import clear_frames
+from grain.memory.buffer_pool import keep_freed_memory
 
 T = TypeVar("T")
 
-# A run should take about this long to make: long enough to hide its overhead, short enough not to be
+# A chunk should take about this long to make: long enough to hide its overhead, short enough not to be
 # felt by the consumer, and short enough to bound what it holds.
-_RUN_SECONDS = 0.001
-_MAX_RUN = 1024
+_CHUNK_SECONDS = 0.001
+_MAX_CHUNK = 1024
 # And while several elements fit into this: of large ones, fewer are on the way and in the caches.
-_RUN_BYTES = 4 << 20
+_CHUNK_BYTES = 4 << 20
 
 
-class DatasetIterator(SavesItself, Iterator[T], abc.ABC):
+class DatasetIterator(CheckpointMixin, Iterator[T], abc.ABC):
     """An iterator whose position can be saved and restored.
 
     A subclass writes `__next__`, `get_state` and `set_state`, and passes the iterators it reads from
@@ -109,8 +109,8 @@ class DatasetIterator(SavesItself, Iterator[T], abc.ABC):
         if self._closed:
             raise ValueError(f"Trying to advance a closed iterator: '{self}'.")
 
-    def _next_run(self, limit: int) -> Run:
-        """The next elements, about `limit` at most; an empty run at the end.
+    def next_chunk(self, limit: int) -> Chunk:
+        """The next elements, about `limit` at most; an empty chunk at the end.
 
         This form serves iterators that users write: one element, whose state is asked of the
         iterator itself.
@@ -120,14 +120,14 @@ class DatasetIterator(SavesItself, Iterator[T], abc.ABC):
             element = next(self)
         except StopIteration:
             return END
-        return Run([element], lambda _: self.get_state(), live=True)
+        return Chunk([element], lambda _: self.get_state(), live=True)
 
 
-class RunIterator(DatasetIterator[T], Generic[T]):
-    """An iterator written in runs.
+class ChunkIterator(DatasetIterator[T], Generic[T]):
+    """An iterator written in chunks.
 
-    A subclass writes three things: `_pull(limit)` makes the next run, `_live_state()` is the state
-    after everything that was pulled, and `_restore(state)` goes to a state. Stepping through a run
+    A subclass writes three things: `_pull(limit)` makes the next chunk, `_live_state()` is the state
+    after everything that was pulled, and `_restore(state)` goes to a state. Stepping through a chunk
     and the state at each step are done here.
 
     An interrupt (Ctrl-C) may strike anywhere in the operations below, and a state may be refused when
@@ -138,16 +138,16 @@ class RunIterator(DatasetIterator[T], Generic[T]):
     def __init__(self, parents: DatasetIterator[Any] | Sequence[DatasetIterator[Any]] = ()):
         super().__init__(parents)
         keep_freed_memory()
-        self._run = END
+        self._chunk = END
         self._rest: Iterator[Any] = iter(END.elements)
-        self._run_size = 1
+        self._chunk_size = 1
         self._error: Exception | None = None
-        # While a run is pulled or a state set, and after that was cut short: finds the state before.
+        # While a chunk is pulled or a state set, and after that was cut short: finds the state before.
         self._back: Callable[[], Any] | None = None
 
     @abc.abstractmethod
-    def _pull(self, limit: int) -> Run:
-        """Makes the next run of about `limit` elements."""
+    def _pull(self, limit: int) -> Chunk:
+        """Makes the next chunk of about `limit` elements."""
 
     @abc.abstractmethod
     def _live_state(self) -> Any:
@@ -173,33 +173,33 @@ class RunIterator(DatasetIterator[T], Generic[T]):
             del self
 
     def _advance(self) -> T:
-        """Pulls a run that takes about `_RUN_SECONDS` and gives its first element."""
+        """Pulls a chunk that takes about `_CHUNK_SECONDS` and gives its first element."""
         self._assert_not_closed()
         if self._back is not None:
             self._restore(self._back())
-        elif not self._run.elements:
+        elif not self._chunk.elements:
             self._back = self._here()
-        elif not self._run.live:
-            self._back = self._run.mark(len(self._run.elements) - 1)
-        self._run = END
+        elif not self._chunk.live:
+            self._back = self._chunk.mark(len(self._chunk.elements) - 1)
+        self._chunk = END
         started = time.perf_counter()
         try:
-            run = self._pull_or_raise(self._run_size)
+            chunk = self._pull_or_raise(self._chunk_size)
         except Exception:
             self._back = None
             raise
         taken = time.perf_counter() - started
-        if taken > 4 * _RUN_SECONDS:
-            self._run_size = max(1, self._run_size // 2)
+        if taken > 4 * _CHUNK_SECONDS:
+            self._chunk_size = max(1, self._chunk_size // 2)
         elif (
-            taken < _RUN_SECONDS
-            and len(run.elements) >= self._run_size < _MAX_RUN
-            and 2 * self._run_size * tree.nbytes(run.elements[-1]) <= _RUN_BYTES
+            taken < _CHUNK_SECONDS
+            and len(chunk.elements) >= self._chunk_size < _MAX_CHUNK
+            and 2 * self._chunk_size * tree.nbytes(chunk.elements[-1]) <= _CHUNK_BYTES
         ):
-            self._run_size *= 2
-        rest = iter(run.elements)
+            self._chunk_size *= 2
+        rest = iter(chunk.elements)
         # No call in between, so that an interrupt comes before or after all three.
-        self._run, self._rest, self._back = run, rest, None
+        self._chunk, self._rest, self._back = chunk, rest, None
         element: T
         for element in rest:
             return element
@@ -214,54 +214,54 @@ class RunIterator(DatasetIterator[T], Generic[T]):
             return lambda: state
         return None
 
-    def _next_run(self, limit: int) -> Run:
+    def next_chunk(self, limit: int) -> Chunk:
         if self._back is not None:
             self._assert_not_closed()
             self._restore(self._back())
             self._back = None
-        elif self._run.elements:
-            run = self._run.rest(self._taken())
-            self._run, self._rest = END, iter(END.elements)
-            if run.elements:
-                return run
+        elif self._chunk.elements:
+            chunk = self._chunk.rest(self._taken())
+            self._chunk, self._rest = END, iter(END.elements)
+            if chunk.elements:
+                return chunk
         self._assert_not_closed()
         return self._pull_or_raise(limit)
 
-    def _pull_or_raise(self, limit: int) -> Run:
-        """Pulls a run, or raises the error that cut the last one short."""
+    def _pull_or_raise(self, limit: int) -> Chunk:
+        """Pulls a chunk, or raises the error that cut the last one short."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error
         return self._pull(limit)
 
-    def _fail_after(self, error: Exception, run: Run) -> Run:
+    def _fail_after(self, error: Exception, chunk: Chunk) -> Chunk:
         """Gives the elements before an error first, and raises it when the next ones are asked for."""
-        if not run.elements:
+        if not chunk.elements:
             raise error
         self._error = error
-        return run
+        return chunk
 
     def _taken(self) -> int:
-        return len(self._run.elements) - length_hint(self._rest)
+        return len(self._chunk.elements) - length_hint(self._rest)
 
     def get_state(self) -> Any:
         if self._back is not None:
             return self._back()
-        if self._run.elements:
-            return self._run.state_after(self._taken() - 1)
+        if self._chunk.elements:
+            return self._chunk.state_after(self._taken() - 1)
         return self._live_state()
 
     def set_state(self, state: Any) -> None:
         self._back = self._here()
-        self._run, self._rest, self._error = END, iter(END.elements), None
+        self._chunk, self._rest, self._error = END, iter(END.elements), None
         self._restore(state)
         self._back = None
 
     def close(self) -> None:
         # What was computed ahead stays countable for `get_state`, but cannot be taken any more.
-        if self._run.elements:
+        if self._chunk.elements:
             taken = self._taken()
-            self._run = self._run.first(taken)
+            self._chunk = self._chunk.first(taken)
             self._rest = iter(END.elements)
         super().close()
 
@@ -286,17 +286,17 @@ def same_state(one: Any, other: Any) -> bool:
 
 
 class Transformed(NamedTuple):
-    """What `_transform` made of a run."""
+    """What `_transform` made of a chunk."""
 
     elements: list[Any]
     places: list[int] | None
-    """Where in the run each element comes from; None when element i comes from place i."""
+    """Where in the chunk each element comes from; None when element i comes from place i."""
     processed: int
-    """How many elements of the run were processed before the error, if there is one."""
+    """How many elements of the chunk were processed before the error, if there is one."""
     error: Exception | None
 
 
-class ElementwiseIterator(RunIterator[T]):
+class ElementwiseIterator(ChunkIterator[T]):
     """An iterator that makes each of its elements of one element of its parent, or drops it.
 
     A subclass writes `_transform`. An element that fails is gone, as in any Python iterator: the
@@ -311,40 +311,40 @@ class ElementwiseIterator(RunIterator[T]):
 
     @abc.abstractmethod
     def _transform(self, elements: list[Any]) -> Transformed:
-        """Transforms the elements of a run."""
+        """Transforms the elements of a chunk."""
 
-    def _wrap(self, run: Run, processed: int) -> Run:
-        """Adds this iterator's own state to the states of a run it made; by default it has none."""
+    def _wrap(self, chunk: Chunk, processed: int) -> Chunk:
+        """Adds this iterator's own state to the states of a chunk it made; by default it has none."""
         del processed
-        return run
+        return chunk
 
     def _own_state(self, parent_state: Any) -> Any:
         return parent_state
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         self._failed = None
         while True:
-            run, self._held = self._held, END
-            if not run.elements:
-                run = self._parent._next_run(limit)
-            if not run.elements:
+            chunk, self._held = self._held, END
+            if not chunk.elements:
+                chunk = self._parent.next_chunk(limit)
+            if not chunk.elements:
                 return END
             try:
-                result = self._transform(run.elements)
+                result = self._transform(chunk.elements)
             except BaseException:
                 # An interrupt is not the elements' fault: they are transformed again.
-                self._held = run
+                self._held = chunk
                 raise
             made = (
-                Run(result.elements, run.state_after, run.live)
+                Chunk(result.elements, chunk.state_after, chunk.live)
                 if result.places is None
-                else run.pick(result.elements, result.places)
+                else chunk.pick(result.elements, result.places)
             )
             made = self._wrap(made, result.processed)
             if result.error is not None:
                 place = result.processed
-                self._held = run.rest(place + 1)
-                self._failed = run.mark(place)
+                self._held = chunk.rest(place + 1)
+                self._failed = chunk.mark(place)
                 return self._fail_after(result.error, made)
             if made.elements:
                 return made
@@ -368,13 +368,13 @@ class CountingIterator(ElementwiseIterator[T]):
         super().__init__(parent)
         self._count = 0
 
-    def _wrap(self, run: Run, processed: int) -> Run:
-        first, name, state_after = self._count + 1, self._counter_name, run.state_after
+    def _wrap(self, chunk: Chunk, processed: int) -> Chunk:
+        first, name, state_after = self._count + 1, self._counter_name, chunk.state_after
         self._count += processed
-        return Run(
-            run.elements,
+        return Chunk(
+            chunk.elements,
             lambda place: {"parent": state_after(place), name: first + place},
-            run.live,
+            chunk.live,
         )
 
     def _own_state(self, parent_state: Any) -> Any:

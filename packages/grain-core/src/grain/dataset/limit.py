@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from grain.dataset.base import DatasetIterator, IterDataset
-from grain.dataset.feed import constant
-from grain.dataset.iterator import RunIterator, state_field
-from grain.dataset.parents import checked_iter_parent
-from grain.dataset.runs import END, Run
+from grain.dataset.chunk import END, Chunk
+from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.parent_cursor import constant
+from grain.dataset.validation import checked_iter_parent
 from grain.options import checked_int
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class LimitIterDataset(IterDataset[T]):
         return None if length is None else min(length, self._count)
 
 
-class LimitDatasetIterator(RunIterator[T]):
+class LimitDatasetIterator(ChunkIterator[T]):
     """Counts, and asks its parent for no more than is left."""
 
     def __init__(self, parent: DatasetIterator[T], count: int):
@@ -56,27 +56,27 @@ class LimitDatasetIterator(RunIterator[T]):
         # The parent may give more than it was asked for, so it is not asked where it stands.
         self._mark: Callable[[], Any] = constant(self._parent.get_state())
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         left = self._count - self._read
         if left <= 0:
             return END
         try:
-            run = self._parent._next_run(min(limit, left))
+            chunk = self._parent.next_chunk(min(limit, left))
         except Exception:
             # The element that failed is gone: the stream goes on behind it.
             self._mark = constant(self._parent.get_state())
             raise
-        if not run.elements:
+        if not chunk.elements:
             self._mark = constant(self._parent.get_state())
             return END
-        run = run.first(left)
-        first, state_after = self._read + 1, run.state_after
-        self._read += len(run.elements)
-        self._mark = run.mark(len(run.elements) - 1)
-        return Run(
-            run.elements,
+        chunk = chunk.first(left)
+        first, state_after = self._read + 1, chunk.state_after
+        self._read += len(chunk.elements)
+        self._mark = chunk.mark(len(chunk.elements) - 1)
+        return Chunk(
+            chunk.elements,
             lambda place: {"parent": state_after(place), "count_elements_read": first + place},
-            run.live,
+            chunk.live,
         )
 
     def _live_state(self) -> Any:

@@ -8,17 +8,17 @@ from operator import is_
 from typing import Any, TypeVar
 
 from grain import transforms
+from grain._exceptions import add_note, note_element, transform_name
 from grain.dataset.base import IndexedMapDataset, IterDataset, MapDataset
+from grain.dataset.chunk import PartialRead, apply_each
 from grain.dataset.iterator import (
     CountingIterator,
     DatasetIterator,
     ElementwiseIterator,
     Transformed,
 )
-from grain.dataset.runs import Partial, apply_each
 from grain.dataset.stages import StageIterDataset
 from grain.index.permutation import IndexArray
-from grain.observe.notes import add_note, note_element, transform_name
 
 T = TypeVar("T")
 
@@ -71,9 +71,9 @@ class TransformMapDataset(IndexedMapDataset[T]):
             error = self._apply_sparsely(indices, elements, out)
         if error is not None:
             note_element(error, self, int(indices[len(out)]), self._sources())
-            return Partial(out, error)
-        if isinstance(elements, Partial):
-            return Partial(out, elements.error)
+            return PartialRead(out, error)
+        if isinstance(elements, PartialRead):
+            return PartialRead(out, elements.error)
         return out
 
     def _apply(self, indices: IndexArray, elements: list[Any], out: list[Any]) -> Exception | None:
@@ -158,7 +158,7 @@ class MapIterDataset(TransformIterDataset[T]):
     def _iterator_over(self, parent: DatasetIterator[Any]) -> DatasetIterator[T]:
         return MapDatasetIterator(parent, self)
 
-    def _apply_run(self, elements: list[Any], first: int) -> Transformed:
+    def apply_chunk(self, elements: list[Any], first: int) -> Transformed:
         del first
         function = self._function
         out: list[Any] = []
@@ -172,7 +172,7 @@ class MapIterDataset(TransformIterDataset[T]):
 
 
 class MapDatasetIterator(ElementwiseIterator[T]):
-    """Maps run by run."""
+    """Maps chunk by chunk."""
 
     def __init__(self, parent: DatasetIterator[Any], dataset: MapIterDataset[T]):
         super().__init__(parent)
@@ -182,7 +182,7 @@ class MapDatasetIterator(ElementwiseIterator[T]):
         return f"MapDatasetIterator(transform={transform_name(self._dataset._transform)})"
 
     def _transform(self, elements: list[Any]) -> Transformed:
-        return self._dataset._apply_run(elements, 0)
+        return self._dataset.apply_chunk(elements, 0)
 
 
 class MapWithIndexIterDataset(TransformIterDataset[T]):
@@ -202,7 +202,7 @@ class MapWithIndexIterDataset(TransformIterDataset[T]):
     def _iterator_over(self, parent: DatasetIterator[Any]) -> DatasetIterator[T]:
         return MapWithIndexDatasetIterator(parent, self)
 
-    def _apply_run(self, elements: list[Any], first: int) -> Transformed:
+    def apply_chunk(self, elements: list[Any], first: int) -> Transformed:
         function = self._function
         out: list[Any] = []
 
@@ -217,7 +217,7 @@ class MapWithIndexIterDataset(TransformIterDataset[T]):
 
 
 class MapWithIndexDatasetIterator(CountingIterator[T]):
-    """Counts and maps run by run."""
+    """Counts and maps chunk by chunk."""
 
     _counter_name = "counter"
 
@@ -229,4 +229,4 @@ class MapWithIndexDatasetIterator(CountingIterator[T]):
         return f"MapWithIndexDatasetIterator(transform={transform_name(self._dataset._transform)})"
 
     def _transform(self, elements: list[Any]) -> Transformed:
-        return self._dataset._apply_run(elements, self._count)
+        return self._dataset.apply_chunk(elements, self._count)

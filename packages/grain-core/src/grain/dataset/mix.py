@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
-from grain.dataset.description.changes import allowed_changes, difference, warn_of_mixture
-from grain.dataset.iterator import RunIterator, state_field
-from grain.dataset.runs import END, Run
+from grain.dataset.chunk import END, Chunk
+from grain.dataset.fingerprint.changes import allowed_changes, difference, warn_of_mixture
+from grain.dataset.iterator import ChunkIterator, state_field
 from grain.dataset.several import ManyParentsMapDataset, checked_parents
 from grain.index.mixing import Mixture, integer_weights, mixed_length
 from grain.index.permutation import IndexArray
@@ -248,7 +248,7 @@ class MixedIterDataset(IterDataset[T]):
         return f"MixedIterDataset([{len(self._parents)} parents], proportions={self._proportions})"
 
 
-class MixedDatasetIterator(RunIterator[T]):
+class MixedDatasetIterator(ChunkIterator[T]):
     """Asks its parents in turn, as the proportions say."""
 
     def __init__(self, parents: Sequence[DatasetIterator[T]], dataset: MixedIterDataset[T]):
@@ -268,19 +268,19 @@ class MixedDatasetIterator(RunIterator[T]):
     def _mark_parents(self) -> None:
         """Forgets what was read from the parents, and notes where they stand."""
         count = len(self._parents)
-        self._runs = [END] * count
+        self._chunks = [END] * count
         self._taken_of = [0] * count
         states = [parent.get_state() for parent in self._parents]
         # How to find each parent's state after the last element that was taken from it.
         self._marks: list[Callable[[], Any]] = [_constant(state) for state in states]
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         if self._stop:
             return END
         first = self._index
-        for number, run in enumerate(self._runs):
-            # Whoever asks later for a state of this run may find the parent further on.
-            if run.live:
+        for number, chunk in enumerate(self._chunks):
+            # Whoever asks later for a state of this chunk may find the parent further on.
+            if chunk.live:
                 self._marks[number] = _constant(self._marks[number]())
         before = list(self._marks)
         elements: list[Any] = []
@@ -288,30 +288,30 @@ class MixedDatasetIterator(RunIterator[T]):
         live = False
         chosen, _ = self._mixture.select(np.arange(first, first + limit, dtype=np.int64))
         for number in chosen.tolist():
-            run, taken = self._runs[number], self._taken_of[number]
-            if taken >= len(run.elements):
-                if run.live and elements:
+            chunk, taken = self._chunks[number], self._taken_of[number]
+            if taken >= len(chunk.elements):
+                if chunk.live and elements:
                     break  # Reading on would change a state that somebody may still ask for.
                 try:
-                    run = self._parents[number]._next_run(limit)
+                    chunk = self._parents[number].next_chunk(limit)
                 except Exception as error:
                     self._index += 1
                     self._marks[number] = _constant(self._parents[number].get_state())
                     made = self._run_of(elements, first, before, history, live)
                     return self._fail_after(error, made)
-                self._runs[number], taken = run, 0
-                if not run.elements:
+                self._chunks[number], taken = chunk, 0
+                if not chunk.elements:
                     self._index += 1
                     self._stop = True
                     self._marks[number] = _constant(self._parents[number].get_state())
                     break
-            elements.append(run.elements[taken])
+            elements.append(chunk.elements[taken])
             self._taken_of[number] = taken + 1
-            mark = run.mark(taken)
+            mark = chunk.mark(taken)
             self._marks[number] = mark
             history.append((number, mark))
             self._index += 1
-            if run.live:
+            if chunk.live:
                 live = True
                 break
         return self._run_of(elements, first, before, history, live)
@@ -323,7 +323,7 @@ class MixedDatasetIterator(RunIterator[T]):
         before: list[Callable[[], Any]],
         history: list[tuple[int, Callable[[], Any]]],
         live: bool,
-    ) -> Run:
+    ) -> Chunk:
         names = self._dataset._names
 
         # It does not know the iterator: one that is dropped goes at once, with all it holds.
@@ -333,7 +333,7 @@ class MixedDatasetIterator(RunIterator[T]):
                 marks[number] = mark
             return _state(names, marks, first + place + 1, stop=False)
 
-        return Run(elements, state_after, live) if elements else END
+        return Chunk(elements, state_after, live) if elements else END
 
     def _live_state(self) -> Any:
         return _state(self._dataset._names, self._marks, self._index, self._stop)

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from grain import transforms
+from grain._exceptions import note_element, transform_name
 from grain.dataset.base import IterDataset, MapDataset
 from grain.dataset.iterator import CountingIterator, DatasetIterator, Transformed
 from grain.dataset.map import TransformIterDataset, TransformMapDataset, function_of, has_none
 from grain.index.permutation import IndexArray
-from grain.observe.notes import note_element, transform_name
 from grain.options import checked_int
 from grain.rng import RngPool
 
@@ -84,7 +84,7 @@ class RandomMapIterDataset(TransformIterDataset[T]):
     def _iterator_over(self, parent: DatasetIterator[Any]) -> DatasetIterator[T]:
         return RandomMapDatasetIterator(parent, self)
 
-    def _apply_run(self, elements: list[Any], first: int) -> Transformed:
+    def apply_chunk(self, elements: list[Any], first: int) -> Transformed:
         function = self._function
         out: list[Any] = []
 
@@ -99,7 +99,7 @@ class RandomMapIterDataset(TransformIterDataset[T]):
 
 
 class RandomMapDatasetIterator(CountingIterator[T]):
-    """Counts and maps run by run."""
+    """Counts and maps chunk by chunk."""
 
     _counter_name = "index_for_rng"
 
@@ -111,4 +111,4 @@ class RandomMapDatasetIterator(CountingIterator[T]):
         return f"RandomMapDatasetIterator(transform={transform_name(self._dataset._transform)})"
 
     def _transform(self, elements: list[Any]) -> Transformed:
-        return self._dataset._apply_run(elements, self._count)
+        return self._dataset.apply_chunk(elements, self._count)

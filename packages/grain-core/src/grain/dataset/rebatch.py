@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from grain import tree
+from grain._exceptions import add_note
 from grain.dataset.base import DatasetIterator, IterDataset
 from grain.dataset.batch import checked_batch_size
-from grain.dataset.feed import Feed
-from grain.dataset.iterator import RunIterator, state_field
-from grain.dataset.parents import checked_iter_parent
-from grain.dataset.runs import END, Run
-from grain.observe.notes import add_note
+from grain.dataset.chunk import END, Chunk
+from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.parent_cursor import ParentCursor
+from grain.dataset.validation import checked_iter_parent
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ class RebatchIterDataset(IterDataset[T]):
         )
 
 
-class RebatchDatasetIterator(RunIterator[T]):
+class RebatchDatasetIterator(ChunkIterator[T]):
     """Collects rows of its parent's batches.
 
     The state is the parent's before the batch that is being cut, and how many of its rows were
@@ -56,7 +56,7 @@ class RebatchDatasetIterator(RunIterator[T]):
     def __init__(self, parent: DatasetIterator[Any], dataset: RebatchIterDataset[T]):
         super().__init__(parent)
         self._dataset = dataset
-        self._feed = Feed(parent)
+        self._feed = ParentCursor(parent)
         self._begin(0)
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class RebatchDatasetIterator(RunIterator[T]):
         # The batch that was taken last; it tells how batches are built.
         self._element: Any = None
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         dataset = self._dataset
         batches: list[Any] = []
         states: list[tuple[Callable[[], Any], int]] = []
@@ -98,11 +98,11 @@ class RebatchDatasetIterator(RunIterator[T]):
                     return self._fail_after(error, self._run_of(batches, states))
         return self._run_of(batches, states)
 
-    def _run_of(self, batches: list[Any], states: list[tuple[Callable[[], Any], int]]) -> Run:
+    def _run_of(self, batches: list[Any], states: list[tuple[Callable[[], Any], int]]) -> Chunk:
         if not batches:
             return END
         self._last = states[-1]
-        return Run(batches, lambda place: _state(*states[place]))
+        return Chunk(batches, lambda place: _state(*states[place]))
 
     def _add(
         self,

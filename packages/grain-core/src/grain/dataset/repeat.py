@@ -6,7 +6,7 @@ import sys
 from typing import TypeVar
 
 from grain.dataset.base import MapDataset
-from grain.dataset.index_only import IndexOnlyMapDataset
+from grain.dataset.index_transform import IndexOnlyMapDataset
 from grain.index.permutation import IndexArray
 from grain.options import checked_int
 

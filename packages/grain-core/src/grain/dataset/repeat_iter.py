@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from grain.dataset.base import DatasetIterator, IterDataset
-from grain.dataset.iterator import RunIterator, state_field
-from grain.dataset.parents import checked_iter_parent
-from grain.dataset.runs import END, Run
+from grain.dataset.chunk import END, Chunk
+from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.validation import checked_iter_parent
 from grain.options import checked_int
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class RepeatIterDataset(IterDataset[T]):
         return int(length * self._num_epochs)
 
 
-class RepeatDatasetIterator(RunIterator[T]):
+class RepeatDatasetIterator(ChunkIterator[T]):
     """Sets its parent back to the start at the end of each epoch."""
 
     def __init__(self, parent: DatasetIterator[T], num_epochs: int | None):
@@ -56,12 +56,12 @@ class RepeatDatasetIterator(RunIterator[T]):
     def __str__(self) -> str:
         return f"RepeatDatasetIterator(num_epochs={self._num_epochs})"
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         fresh = False
         while self._num_epochs is None or self._epoch < self._num_epochs:
-            run = self._parent._next_run(limit)
-            if run.elements:
-                return self._in_this_epoch(run)
+            chunk = self._parent.next_chunk(limit)
+            if chunk.elements:
+                return self._in_this_epoch(chunk)
             if fresh and self._num_epochs is None:
                 return END  # There is nothing to repeat.
             self._epoch += 1
@@ -71,10 +71,10 @@ class RepeatDatasetIterator(RunIterator[T]):
             fresh = True
         return END
 
-    def _in_this_epoch(self, run: Run) -> Run:
-        epoch, state_after = self._epoch, run.state_after
-        return Run(
-            run.elements, lambda place: {"parent": state_after(place), "epoch": epoch}, run.live
+    def _in_this_epoch(self, chunk: Chunk) -> Chunk:
+        epoch, state_after = self._epoch, chunk.state_after
+        return Chunk(
+            chunk.elements, lambda place: {"parent": state_after(place), "epoch": epoch}, chunk.live
         )
 
     def _live_state(self) -> Any:

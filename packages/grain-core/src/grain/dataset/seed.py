@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
 from grain.dataset.context import current_context, iteration_context
-from grain.dataset.index_only import IndexOnlyMapDataset
+from grain.dataset.index_transform import IndexOnlyMapDataset
 from grain.index.permutation import IndexArray
 from grain.options import DatasetOptions, checked_int
 

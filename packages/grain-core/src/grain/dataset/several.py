@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from grain import transforms
+from grain._exceptions import as_failure, note_element
 from grain.dataset.base import IndexedMapDataset, MapDataset
+from grain.dataset.chunk import PartialRead
 from grain.dataset.gather import gather, gather_columns
-from grain.dataset.runs import Partial
 from grain.index.permutation import IndexArray
 from grain.index.slicing import Concatenation
-from grain.observe.notes import as_failure, note_element
 
 T = TypeVar("T")
 
@@ -101,9 +101,9 @@ class SelectedMapDataset(ManyParentsMapDataset[T]):
         except Exception:
             chosen, places, failure = self._select_until_error(indices)
         elements = gather(self._parents, chosen, places)
-        if failure is None or isinstance(elements, Partial):
+        if failure is None or isinstance(elements, PartialRead):
             return elements
-        return Partial(elements, failure)
+        return PartialRead(elements, failure)
 
     def _columns(self, indices: IndexArray) -> Any:
         try:

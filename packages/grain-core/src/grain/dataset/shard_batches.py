@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from grain import transforms, tree
+from grain._exceptions import as_failure, note_element
 from grain.dataset.base import IndexedMapDataset, MapDataset
 from grain.dataset.batch import BatchFn, checked_batch_fn, checked_batch_size
-from grain.dataset.parents import checked_map_parent
-from grain.dataset.runs import Partial
+from grain.dataset.chunk import PartialRead
+from grain.dataset.validation import checked_map_parent
 from grain.index.permutation import IndexArray
 from grain.index.sharding import global_steps
-from grain.observe.notes import as_failure, note_element
 from grain.options import checked_int, checked_type
 from grain.sharding import ShardOptions, checked_shard_options
 
@@ -192,8 +192,8 @@ class ShardBatchesMapDataset(IndexedMapDataset[T]):
             if begin < place:
                 read = self._read_full(indices[begin:place], full[begin:place])
                 batches += read
-                if isinstance(read, Partial):
-                    return Partial(batches, read.error)
+                if isinstance(read, PartialRead):
+                    return PartialRead(batches, read.error)
             if place < indices.size:
                 try:
                     batches.append(self._last(int(epochs[place])))
@@ -213,7 +213,7 @@ class ShardBatchesMapDataset(IndexedMapDataset[T]):
                 masked.append(self._make.masked(batch, self._batch_size))
             except Exception as raised:
                 return self._failed(masked, raised, index)
-        return Partial(masked, batches.error) if isinstance(batches, Partial) else masked
+        return PartialRead(masked, batches.error) if isinstance(batches, PartialRead) else masked
 
     def _last(self, epoch: int) -> Any:
         """What this shard gets of the elements that do not fill a batch of every shard."""
@@ -231,14 +231,14 @@ class ShardBatchesMapDataset(IndexedMapDataset[T]):
             real = places.size
         shown = places if real else np.array([first], np.int64)
         elements = self._parent._read(shown + epoch * self._parent_length)
-        if isinstance(elements, Partial):
+        if isinstance(elements, PartialRead):
             raise elements.error
         return self._make.map(Share(elements, real))
 
-    def _failed(self, batches: list[Any], raised: Exception, index: int) -> Partial:
+    def _failed(self, batches: list[Any], raised: Exception, index: int) -> PartialRead:
         error = as_failure(raised)
         note_element(error, self, index, self._sources())
-        return Partial(batches, error)
+        return PartialRead(batches, error)
 
     @property
     def _dense(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from grain.dataset.base import MapDataset
-from grain.dataset.index_only import IndexOnlyMapDataset
+from grain.dataset.index_transform import IndexOnlyMapDataset
 from grain.index.permutation import IndexArray, shuffle_epochs, shuffle_one
 from grain.options import checked_int
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from grain.dataset.base import MapDataset, as_index
-from grain.dataset.index_only import IndexOnlyMapDataset
+from grain.dataset.index_transform import IndexOnlyMapDataset
 from grain.index.permutation import IndexArray
 from grain.index.slicing import pick_indices, slice_indices, slice_length
 

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from grain import tree
+from grain._exceptions import note_element
 from grain.dataset.base import IndexedMapDataset, IterDataset
-from grain.dataset.runs import Partial
-from grain.execution.allocation import allocate
+from grain.dataset.chunk import PartialRead
 from grain.index.permutation import IndexArray
-from grain.observe.notes import note_element
+from grain.memory.allocation import allocate
 from grain.options import ReadOptions
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class SourceMapDataset(IndexedMapDataset[T]):
                 # One by one it may well be right, and nobody would ever hear of the fault.
                 wrong = _miscounted(source, "__getitems__", len(records), wrapped)
                 note_element(wrong, self, int(indices[0]))
-                return Partial([], wrong)
+                return PartialRead([], wrong)
         elements: list[Any] = []
         try:
             elements.extend(map(source.__getitem__, wrapped))
@@ -101,11 +101,11 @@ class SourceMapDataset(IndexedMapDataset[T]):
             if isinstance(source, Mapping) and isinstance(error, KeyError):
                 error.add_note(_READ_BY_INDEX)
             note_element(error, self, int(indices[len(elements)]))
-            return Partial(elements, error)
+            return PartialRead(elements, error)
         if len(elements) < len(wrapped):
             stopped = RuntimeError(f"{type(source).__name__}.__getitem__ raised StopIteration.")
             note_element(stopped, self, int(indices[len(elements)]))
-            return Partial(elements, stopped)
+            return PartialRead(elements, stopped)
         return elements
 
     def _columns(self, indices: IndexArray) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from grain.dataset.base import MapDataset
-from grain.dataset.index_only import IndexOnlyMapDataset
+from grain.dataset.index_transform import IndexOnlyMapDataset
 from grain.dataset.map import TransformMapDataset
 from grain.dataset.repeat import RepeatMapDataset
 from grain.dataset.seed import WithSeedMapDataset

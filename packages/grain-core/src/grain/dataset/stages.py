@@ -41,7 +41,7 @@ class StageIterDataset(IterDataset[T]):
         """The iterator over another one."""
 
     @abc.abstractmethod
-    def _apply_run(self, elements: list[Any], first: int) -> Transformed:
+    def apply_chunk(self, elements: list[Any], first: int) -> Transformed:
         """What becomes of consecutive elements, the first of which has `first` before it."""
 
 

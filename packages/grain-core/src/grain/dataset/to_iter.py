@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
+from grain.dataset.chunk import END, Chunk, EndOfDataError, PartialRead
 from grain.dataset.context import BlockReader, executors
-from grain.dataset.filter import DropWatch
-from grain.dataset.iterator import RunIterator, state_field
+from grain.dataset.filter import DropRateMonitor
+from grain.dataset.iterator import ChunkIterator, state_field
 from grain.dataset.map import has_none
-from grain.dataset.runs import END, EndOfDataError, Partial, Run
 from grain.dataset.stages import iterate
 from grain.options import ReadOptions, checked_int
 
@@ -61,7 +61,7 @@ class PrefetchIterDataset(IterDataset[T]):
         return len(self._parent)
 
 
-class PrefetchDatasetIterator(RunIterator[T]):
+class PrefetchDatasetIterator(ChunkIterator[T]):
     """Reads blocks of elements through the executor in force; its state is one number."""
 
     def __init__(self, dataset: PrefetchIterDataset[T]):
@@ -70,7 +70,7 @@ class PrefetchDatasetIterator(RunIterator[T]):
         self._stop = len(dataset._parent)
         self._next_index = 0
         # Its name, not itself: an iterator that is dropped goes at once, with all it holds.
-        self._watch = DropWatch(dataset._iterator_name, self._context.options)
+        self._watch = DropRateMonitor(dataset._iterator_name, self._context.options)
         self._reader: BlockReader = executors().reader(
             dataset._parent, 0, self._stop, dataset._read_options
         )
@@ -78,13 +78,13 @@ class PrefetchDatasetIterator(RunIterator[T]):
     def __str__(self) -> str:
         return self._dataset._iterator_name
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         while self._next_index < self._stop:
             elements = self._reader.read(limit)
             first = self._next_index + 1
             self._next_index += len(elements)
             error: Exception | None = None
-            if isinstance(elements, Partial):
+            if isinstance(elements, PartialRead):
                 # The failing element is asked for again next time, as its index has not passed.
                 error = elements.error
                 if isinstance(error, EndOfDataError):
@@ -92,18 +92,18 @@ class PrefetchDatasetIterator(RunIterator[T]):
                 self._reader.seek(self._next_index)
             elif not elements:
                 raise RuntimeError(f"{self._dataset._parent} gave no element at {first - 1}.")
-            run, excess = self._keep(elements, first)
+            chunk, excess = self._keep(elements, first)
             if excess is not None:
                 end, error = excess
                 self._next_index = first - 1 + end
                 self._reader.seek(self._next_index)
             if error is not None:
-                return self._fail_after(error, run)
-            if run.elements:
-                return run
+                return self._fail_after(error, chunk)
+            if chunk.elements:
+                return chunk
         return END
 
-    def _keep(self, elements: list[Any], first: int) -> tuple[Run, tuple[int, ValueError] | None]:
+    def _keep(self, elements: list[Any], first: int) -> tuple[Chunk, tuple[int, ValueError] | None]:
         """The elements that are to be given; if too many were dropped, those before that was seen."""
         if self._dataset._allow_nones or not has_none(elements):
             excess = self._watch.watch(len(elements), None)
@@ -142,11 +142,11 @@ class PrefetchDatasetIterator(RunIterator[T]):
         self._reader.close()
 
 
-def _run_from(elements: list[Any], first: int) -> Run:
-    return Run(elements, lambda place: {"next_index": first + place})
+def _run_from(elements: list[Any], first: int) -> Chunk:
+    return Chunk(elements, lambda place: {"next_index": first + place})
 
 
-def _run_among(present: list[Any], elements: list[Any], first: int) -> Run:
+def _run_among(present: list[Any], elements: list[Any], first: int) -> Chunk:
     """The elements that are present; where they were is found out only when it is asked."""
     places: list[int] = []
 
@@ -155,7 +155,7 @@ def _run_among(present: list[Any], elements: list[Any], first: int) -> Run:
             places.extend(_present(elements))
         return {"next_index": first + places[place]}
 
-    return Run(present, state_after)
+    return Chunk(present, state_after)
 
 
 def _present(elements: list[Any]) -> list[int]:

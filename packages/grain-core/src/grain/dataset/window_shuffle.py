@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
-from grain.dataset.feed import Feed
-from grain.dataset.index_only import IndexOnlyMapDataset
-from grain.dataset.iterator import RunIterator, state_field
-from grain.dataset.parents import checked_iter_parent, checked_map_parent
-from grain.dataset.runs import END, Run
+from grain.dataset.chunk import END, Chunk
+from grain.dataset.index_transform import IndexOnlyMapDataset
+from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.parent_cursor import ParentCursor
+from grain.dataset.validation import checked_iter_parent, checked_map_parent
 from grain.index.permutation import IndexArray, permute, shuffle_epochs, shuffle_windows
 from grain.options import checked_int
 
@@ -77,7 +77,7 @@ class WindowShuffleIterDataset(IterDataset[T]):
         return length
 
 
-class WindowShuffleDatasetIterator(RunIterator[T]):
+class WindowShuffleDatasetIterator(ChunkIterator[T]):
     """Reads one window after the other.
 
     The state is the parent's before the window, which window it is (already the next one when all
@@ -87,7 +87,7 @@ class WindowShuffleDatasetIterator(RunIterator[T]):
     def __init__(self, parent: DatasetIterator[T], dataset: WindowShuffleIterDataset[T]):
         super().__init__(parent)
         self._dataset = dataset
-        self._feed = Feed(parent)
+        self._feed = ParentCursor(parent)
         self._begin(window_index=0, given=0)
 
     def __str__(self) -> str:
@@ -102,7 +102,7 @@ class WindowShuffleDatasetIterator(RunIterator[T]):
         # Elements of the current window that were given before the state was saved.
         self._skip = given
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         while self._given >= len(self._window):
             before, window = self._read_window()
             if not window:
@@ -124,7 +124,7 @@ class WindowShuffleDatasetIterator(RunIterator[T]):
             given = first + place + 1
             return _state(before, index + (given == size), given)
 
-        return Run(elements, state_after)
+        return Chunk(elements, state_after)
 
     def _read_window(self) -> tuple[Callable[[], Any], list[Any]]:
         """The next window in the parent's order, and the parent's state before it."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from grain.dataset.base import DatasetIterator, IndexedMapDataset, IterDataset, MapDataset
-from grain.dataset.feed import constant
-from grain.dataset.iterator import RunIterator, state_field
-from grain.dataset.runs import END, Partial, Run
+from grain.dataset.chunk import END, Chunk, PartialRead
+from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.parent_cursor import constant
 from grain.index.permutation import IndexArray
 
 T = TypeVar("T")
@@ -59,11 +59,11 @@ class ZipMapDataset(IndexedMapDataset[tuple[Any, ...]]):
         for parent in self._parents:
             # A parent that fails later than another one fails for nobody.
             elements = parent._read(indices[:end])
-            if isinstance(elements, Partial):
+            if isinstance(elements, PartialRead):
                 end, failure = len(elements), elements.error
             columns.append(elements)
         tuples = list(zip(*columns, strict=False))
-        return tuples if failure is None else Partial(tuples, failure)
+        return tuples if failure is None else PartialRead(tuples, failure)
 
     def _columns(self, indices: IndexArray) -> Any:
         if not self._columnar:
@@ -116,7 +116,7 @@ class ZipIterDataset(IterDataset[tuple[Any, ...]]):
         return min(lengths)
 
 
-class ZipDatasetIterator(RunIterator[tuple[Any, ...]]):
+class ZipDatasetIterator(ChunkIterator[tuple[Any, ...]]):
     """Takes one element of each parent in turn."""
 
     def __init__(self, parents: Sequence[DatasetIterator[Any]], strict: bool):
@@ -128,32 +128,32 @@ class ZipDatasetIterator(RunIterator[tuple[Any, ...]]):
         return f"ZipDatasetIterator([{len(self._parents)} parents])"
 
     def _begin(self) -> None:
-        self._runs = [END for _ in self._parents]
+        self._chunks = [END for _ in self._parents]
         self._marks: list[Callable[[], Any]] = [
             constant(parent.get_state()) for parent in self._parents
         ]
 
-    def _pull(self, limit: int) -> Run:
-        runs = self._runs
+    def _pull(self, limit: int) -> Chunk:
+        chunks = self._chunks
         for number, parent in enumerate(self._parents):
-            if runs[number].elements:
+            if chunks[number].elements:
                 continue
-            before = self._marks[number]() if runs[number].live else self._marks[number]
+            before = self._marks[number]() if chunks[number].live else self._marks[number]
             try:
-                runs[number] = parent._next_run(limit)
+                chunks[number] = parent.next_chunk(limit)
             except Exception:
                 self._keep_aligned(number, before() if callable(before) else before)
                 raise
-            if not runs[number].elements:
+            if not chunks[number].elements:
                 return self._end(number)
-        count = min(len(run.elements) for run in runs)
+        count = min(len(chunk.elements) for chunk in chunks)
         count = min(count, max(1, limit))
-        tuples = list(zip(*[run.elements[:count] for run in runs], strict=True))
-        given = list(runs)
-        self._marks = [run.mark(count - 1) for run in given]
-        self._runs = [run.rest(count) for run in given]
-        live = any(run.live for run in given)
-        return Run(tuples, lambda place: _state([run.mark(place) for run in given]), live)
+        tuples = list(zip(*[chunk.elements[:count] for chunk in chunks], strict=True))
+        given = list(chunks)
+        self._marks = [chunk.mark(count - 1) for chunk in given]
+        self._chunks = [chunk.rest(count) for chunk in given]
+        live = any(chunk.live for chunk in given)
+        return Chunk(tuples, lambda place: _state([chunk.mark(place) for chunk in given]), live)
 
     def _keep_aligned(self, number: int, before: Any) -> None:
         """Drops an element of every other parent when the one at `number` lost one to an error."""
@@ -164,17 +164,17 @@ class ZipDatasetIterator(RunIterator[tuple[Any, ...]]):
         for other, parent in enumerate(self._parents):
             if other == number:
                 continue
-            if not self._runs[other].elements:
-                self._runs[other] = parent._next_run(1)
-            run = self._runs[other]
-            if run.elements:
-                self._marks[other] = run.mark(0)
-                self._runs[other] = run.rest(1)
+            if not self._chunks[other].elements:
+                self._chunks[other] = parent.next_chunk(1)
+            chunk = self._chunks[other]
+            if chunk.elements:
+                self._marks[other] = chunk.mark(0)
+                self._chunks[other] = chunk.rest(1)
 
-    def _end(self, number: int) -> Run:
+    def _end(self, number: int) -> Chunk:
         """The parent at `number` has no more: what the ones before it have is lost."""
         for earlier in range(number):
-            self._marks[earlier] = self._runs[earlier].mark(0)
+            self._marks[earlier] = self._chunks[earlier].mark(0)
         self._marks[number] = constant(self._parents[number].get_state())
         if not self._strict:
             return END
@@ -183,9 +183,9 @@ class ZipDatasetIterator(RunIterator[tuple[Any, ...]]):
                 f"ZipIterDataset argument {number + 1} is shorter than {_arguments(number)}"
             )
         for other in range(1, len(self._parents)):
-            if not self._runs[other].elements:
-                self._runs[other] = self._parents[other]._next_run(1)
-            if self._runs[other].elements:
+            if not self._chunks[other].elements:
+                self._chunks[other] = self._parents[other].next_chunk(1)
+            if self._chunks[other].elements:
                 raise ValueError(
                     f"ZipIterDataset argument {other + 1} is longer than {_arguments(other)}"
                 )

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from grain.dataset.runs import Partial
-from grain.execution.leaving import start_thread
+from grain.dataset.chunk import PartialRead
+from grain.execution.thread_shutdown import start_thread
 
 
 class Block:
@@ -142,7 +142,7 @@ def _work(dataset: Any, tasks: _Tasks) -> None:
             block.elements = dataset._read(indices) if block.count else []
         except BaseException as error:  # A bug here, or an exit: the consumer must hear of it.
             failure = error if isinstance(error, Exception) else RuntimeError(repr(error))
-            block.elements = Partial([], failure)
+            block.elements = PartialRead([], failure)
         block.seconds = time.perf_counter() - block.begin
         block.busy = time.thread_time() - busy
         block.done = True

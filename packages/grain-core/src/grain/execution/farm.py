@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from grain.dataset.base import DatasetIterator, IterDataset
+from grain.dataset.chunk import Chunk
 from grain.dataset.context import IterationContext, iteration_context
-from grain.dataset.iterator import RunIterator
-from grain.dataset.runs import Run
+from grain.dataset.iterator import ChunkIterator
 from grain.dataset.stages import StageIterDataset
 from grain.dataset.to_iter import PrefetchIterDataset
-from grain.execution.blocks import ChainIterator
-from grain.execution.chain import Chain
-from grain.execution.crew import Workers
-from grain.execution.functions import FarmIterator, is_function
-from grain.execution.sharing import shared_sources
-from grain.execution.streams import StreamIterator
+from grain.execution.fused_iterator import FusedIterator
+from grain.execution.fused_stage import FusedStage
+from grain.execution.offload import OffloadIterator, is_function
+from grain.execution.remote_stream import StreamIterator
+from grain.execution.shared_sources import shared_sources
+from grain.execution.worker_session import WorkerSession
 from grain.execution.worker_states import as_one_position
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ T = TypeVar("T")
 class ProcessExecutor:
     """Makes iterators whose elements worker processes compute."""
 
-    def __init__(self, workers: Workers, buffer_size: int):
+    def __init__(self, workers: WorkerSession, buffer_size: int):
         self.workers = workers
         self._buffer_size = buffer_size
         self._next_stream = 0
@@ -60,8 +60,8 @@ class ProcessExecutor:
             first = next(number for number, stage in enumerate(stages) if stage._aligned)
             return self._over(self._fused(boundary, stages[:first]), stages[first:])
 
-        chain = Chain(boundary, stages)
-        return ChainIterator(chain, self.workers, self._buffer_size, without_counting)
+        chain = FusedStage(boundary, stages)
+        return FusedIterator(chain, self.workers, self._buffer_size, without_counting)
 
     def _over(
         self, iterator: DatasetIterator[Any], stages: Sequence[StageIterDataset[Any]]
@@ -72,7 +72,7 @@ class ProcessExecutor:
             functions = list(itertools.takewhile(is_function, rest))
             del rest[: len(functions)]
             if functions:
-                iterator = FarmIterator(iterator, functions, self.workers, self._buffer_size)
+                iterator = OffloadIterator(iterator, functions, self.workers, self._buffer_size)
             if rest:
                 iterator = rest.pop(0)._iterator_over(iterator)
         return iterator
@@ -100,21 +100,25 @@ def _fusible(boundary: PrefetchIterDataset[Any], stages: Sequence[StageIterDatas
     return len(stages)
 
 
-class ProcessPrefetchIterator(RunIterator[T]):
+class ProcessPrefetchIterator(ChunkIterator[T]):
     """Passes on what worker processes compute, and ends them when it is closed or dropped."""
 
-    def __init__(self, parent: DatasetIterator[T], workers: Workers):
+    def __init__(self, parent: DatasetIterator[T], workers: WorkerSession):
         super().__init__(parent)
         self._workers = workers
 
     def __str__(self) -> str:
         return f"ProcessPrefetchIterator(num_workers={self._workers.count})"
 
-    def _pull(self, limit: int) -> Run:
-        return self._parent._next_run(limit)
+    def _pull(self, limit: int) -> Chunk:
+        return self._parent.next_chunk(limit)
 
     def _here(self) -> Callable[[], Any] | None:
-        if self._back is None and not self._run.elements and isinstance(self._parent, RunIterator):
+        if (
+            self._back is None
+            and not self._chunk.elements
+            and isinstance(self._parent, ChunkIterator)
+        ):
             return self._parent._here()
         return super()._here()
 
@@ -138,7 +142,7 @@ def prefetch_in_processes(
     init: Callable[[int, int], None] | None,
 ) -> DatasetIterator[T]:
     """The iterator of a dataset, with the parts that workers can compute given to them."""
-    workers = Workers(count, init, shared_sources(dataset))
+    workers = WorkerSession(count, init, shared_sources(dataset))
     executor = ProcessExecutor(workers, buffer_size)
     if _has_blocks(dataset):
         with iteration_context(context._replace(executor=executor)):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from grain._lazy import LazyModule
 from grain.dataset.context import BlockReader, ProcessPrefetcher, install_executors
-from grain.lazily import LazyModule
 from grain.options import ReadOptions
 
 # Many programs start no process, and few read datasets by turns.
 if TYPE_CHECKING:
-    from grain.execution import opening, prefetch, threads
+    from grain.execution import interleave_opener, prefetch, threads
 else:
-    opening = LazyModule("grain.execution.opening")
+    interleave_opener = LazyModule("grain.execution.interleave_opener")
     prefetch = LazyModule("grain.execution.prefetch")
     threads = LazyModule("grain.execution.threads")
 
@@ -25,7 +25,7 @@ class _Executors:
         return prefetch.prefetcher()
 
     def ahead(self) -> Any:
-        return opening.ThreadsAhead()
+        return interleave_opener.ThreadsAhead()
 
 
 def install() -> None:

@@ -16,8 +16,8 @@ from grain.execution.thread_prefetch import ThreadPrefetchDatasetIterator
 
 _PROCESS_MODULES = (
     "grain.execution.farm",
-    "grain.execution.blocks",
-    "grain.execution.functions",
+    "grain.execution.fused_iterator",
+    "grain.execution.offload",
 )
 
 
@@ -80,9 +80,9 @@ def _index(iterator: DatasetIterator[Any], state: Any) -> int:
         case InterleaveDatasetIterator():
             turn = _only_turn(iterator, "get_next_index")
             return _index(turn, state["iterators_in_use_states"][0])
-        case _ if isinstance(iterator, _computed_elsewhere("ChainIterator")):
+        case _ if isinstance(iterator, _computed_elsewhere("FusedIterator")):
             return _index_in_chain(iterator, state)
-        case _ if isinstance(iterator, _computed_elsewhere("FarmIterator")):
+        case _ if isinstance(iterator, _computed_elsewhere("OffloadIterator")):
             return _index_above_functions(iterator, state)
         case _ if _passes_through(iterator):
             return _index(iterator._parent, state)
@@ -109,9 +109,9 @@ def _state(iterator: DatasetIterator[Any], index: int) -> Any:
                 "iterators_in_use_states": [_state(turn, index)],
                 "exhausted": [0],
             }
-        case _ if isinstance(iterator, _computed_elsewhere("ChainIterator")):
+        case _ if isinstance(iterator, _computed_elsewhere("FusedIterator")):
             return _state_in_chain(iterator, index)
-        case _ if isinstance(iterator, _computed_elsewhere("FarmIterator")):
+        case _ if isinstance(iterator, _computed_elsewhere("OffloadIterator")):
             return _state_above_functions(iterator, index)
         case _ if _passes_through(iterator):
             return _state(iterator._parent, index)

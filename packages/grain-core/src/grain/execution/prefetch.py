@@ -7,9 +7,9 @@ from typing import Any
 
 from grain.dataset.base import DatasetIterator, IterDataset
 from grain.dataset.context import IterationContext
-from grain.execution.crew import sensible_worker_count, threads_are_enough
 from grain.execution.farm import prefetch_in_processes
-from grain.execution.work import in_worker
+from grain.execution.task_dispatcher import in_worker
+from grain.execution.worker_session import sensible_worker_count, threads_are_enough
 from grain.options import MultiprocessingOptions
 
 

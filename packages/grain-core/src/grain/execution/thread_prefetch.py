@@ -10,20 +10,20 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from grain.dataset.base import DatasetIterator, IterDataset
+from grain.dataset.chunk import END, Chunk
 from grain.dataset.context import current_context
 from grain.dataset.element_spec import get_element_spec
-from grain.dataset.feed import constant
 from grain.dataset.interleave.interleave import InterleaveIterDataset
-from grain.dataset.iterator import RunIterator, same_state
-from grain.dataset.parents import checked_iter_parent
-from grain.dataset.runs import END, Run
-from grain.execution.leaving import start_thread
+from grain.dataset.iterator import ChunkIterator, same_state
+from grain.dataset.parent_cursor import constant
+from grain.dataset.validation import checked_iter_parent
+from grain.execution.thread_shutdown import start_thread
 from grain.options import checked_int
 
 T = TypeVar("T")
 
-# The thread hands over runs that take about this long to make.
-_RUN_SECONDS = 0.001
+# The thread hands over chunks that take about this long to make.
+_CHUNK_SECONDS = 0.001
 
 
 def _checked_size(size: Any) -> int:
@@ -78,7 +78,7 @@ def multithread_prefetch(
 
     Args:
       ds: what is read.
-      num_threads: 0 reads nothing ahead. Otherwise one thread runs the operations that depend on
+      num_threads: 0 reads nothing ahead. Otherwise one thread chunks the operations that depend on
         order, besides those that `ReadOptions` allow for the rest.
       buffer_size: how many elements each thread may be ahead.
       sequential_slice: accepted for compatibility; nothing is sliced by thread.
@@ -129,20 +129,20 @@ class _Buffer:
     def __init__(self, size: int):
         self.size = size
         self.changed = threading.Condition()
-        self.runs: collections.deque[Run | Exception] = collections.deque()
+        self.runs: collections.deque[Chunk | Exception] = collections.deque()
         self.count = 0
         self.stopped = False
         # Held while the parent is advanced: states of what it gave before must not be asked then.
         self.advancing = threading.Lock()
 
-    def put(self, run: Run | Exception) -> None:
+    def put(self, chunk: Chunk | Exception) -> None:
         with self.changed:
-            self.runs.append(run)
-            if isinstance(run, Run):
-                self.count += len(run.elements)
+            self.runs.append(chunk)
+            if isinstance(chunk, Chunk):
+                self.count += len(chunk.elements)
             self.changed.notify_all()
 
-    def first(self) -> Run | Exception:
+    def first(self) -> Chunk | Exception:
         """Waits for what comes next, and leaves it there in case the consumer is interrupted."""
         with self.changed:
             while not self.runs:
@@ -156,9 +156,9 @@ class _Buffer:
     def drop_first(self) -> None:
         """Makes room for more: the consumer has what came next."""
         with self.changed:
-            run = self.runs.popleft()
-            if isinstance(run, Run):
-                self.count -= len(run.elements)
+            chunk = self.runs.popleft()
+            if isinstance(chunk, Chunk):
+                self.count -= len(chunk.elements)
             self.changed.notify_all()
 
     def room(self) -> int:
@@ -181,25 +181,25 @@ def _read_ahead(parent: DatasetIterator[Any], buffer: _Buffer) -> None:
         started = time.perf_counter()
         try:
             with buffer.advancing:
-                run = parent._next_run(min(limit, room))
-                if run.live:
+                chunk = parent.next_chunk(min(limit, room))
+                if chunk.live:
                     # Its states can be asked only now.
-                    states = [run.state_after(place) for place in range(len(run.elements))]
-                    run = Run(run.elements, states.__getitem__)
+                    states = [chunk.state_after(place) for place in range(len(chunk.elements))]
+                    chunk = Chunk(chunk.elements, states.__getitem__)
         except Exception as error:
             buffer.put(error)
             return
         except BaseException as error:  # An exit in a thread: the consumer must hear of it.
             buffer.put(RuntimeError(f"The thread that reads ahead was stopped by {error!r}."))
             return
-        quick = time.perf_counter() - started < _RUN_SECONDS
+        quick = time.perf_counter() - started < _CHUNK_SECONDS
         limit = min(2 * limit, 1024) if quick else max(1, limit // 2)
-        buffer.put(run)
-        if not run.elements:
+        buffer.put(chunk)
+        if not chunk.elements:
             return
 
 
-class ThreadPrefetchDatasetIterator(RunIterator[T]):
+class ThreadPrefetchDatasetIterator(ChunkIterator[T]):
     """Takes the elements that a thread reads from an iterator.
 
     Args:
@@ -244,7 +244,7 @@ class ThreadPrefetchDatasetIterator(RunIterator[T]):
         return self._parent
 
     def _halt(self) -> None:
-        """Ends the thread and forgets what it read; waits for it if it is in the middle of a run."""
+        """Ends the thread and forgets what it read; waits for it if it is in the middle of a chunk."""
         buffer, thread = self._buffer, self._thread
         self._buffer = self._thread = None
         if buffer is not None:
@@ -252,12 +252,12 @@ class ThreadPrefetchDatasetIterator(RunIterator[T]):
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         if self._ended:
             return END
         buffer: _Buffer | None = None
         if not self._buffer_size:
-            run = self._parent._next_run(limit)
+            chunk = self._parent.next_chunk(limit)
         else:
             buffer = self._start()
             taken = buffer.first()
@@ -265,20 +265,20 @@ class ThreadPrefetchDatasetIterator(RunIterator[T]):
                 self._halt()
                 self._mark = constant(self._parent.get_state())
                 raise taken
-            run = taken if taken.elements else END
-            if run.elements:
+            chunk = taken if taken.elements else END
+            if chunk.elements:
                 # A state may be asked while the thread reads on.
-                run = _guarded(run, buffer.advancing)
-        if not run.elements:
+                chunk = _guarded(chunk, buffer.advancing)
+        if not chunk.elements:
             self._halt()
             self._ended = True
             # What was filtered out at the end has passed as well.
             self._mark = constant(self._parent.get_state())
             return END
-        self._mark = run.mark(len(run.elements) - 1)
+        self._mark = chunk.mark(len(chunk.elements) - 1)
         if buffer is not None:
             buffer.drop_first()
-        return run
+        return chunk
 
     def _live_state(self) -> Any:
         return self._mark()
@@ -297,11 +297,11 @@ class ThreadPrefetchDatasetIterator(RunIterator[T]):
         super().close()
 
 
-def _guarded(run: Run, lock: threading.Lock) -> Run:
-    state_after = run.state_after
+def _guarded(chunk: Chunk, lock: threading.Lock) -> Chunk:
+    state_after = chunk.state_after
 
     def guarded_state_after(place: int) -> Any:
         with lock:
             return state_after(place)
 
-    return Run(run.elements, guarded_state_after)
+    return Chunk(chunk.elements, guarded_state_after)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from grain import tree
-from grain.dataset.runs import Partial
+from grain.dataset.chunk import PartialRead
 from grain.dataset.to_iter import InlineReader
 from grain.execution.block_threads import Block, BlockThreads
 from grain.execution.thread_count import ThreadCount
@@ -355,7 +355,7 @@ class SplitReader:
         weakref.finalize(self, self._threads.stop)
 
     def read(self, indices: IndexArray) -> list[Any]:
-        """The elements at consecutive indices; those before an error, as `Partial`."""
+        """The elements at consecutive indices; those before an error, as `PartialRead`."""
         slow = len(self._seconds) == 3 and min(self._seconds) > _SLOW_ELEMENT
         if slow and self._max_threads > 1 and indices.size > 1:
             return self._read_split(indices)
@@ -377,6 +377,6 @@ class SplitReader:
             block.ready.acquire()
             if failure is None:
                 elements += block.elements
-                if isinstance(block.elements, Partial):
+                if isinstance(block.elements, PartialRead):
                     failure = block.elements.error
-        return elements if failure is None else Partial(elements, failure)
+        return elements if failure is None else PartialRead(elements, failure)

@@ -12,7 +12,7 @@ from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
 from grain.dataset.element_spec import get_element_spec
 from grain.dataset.prefetch import ProcessPrefetchIterDataset
 from grain.dataset.to_iter import PrefetchIterDataset
-from grain.execution.measuring import Clock, Measurement, Measurer, Stopwatch, processors
+from grain.execution.measurement import Clock, Measurement, Measurer, Stopwatch, processors
 from grain.execution.thread_prefetch import ThreadPrefetchIterDataset
 from grain.execution.tuning_report import Candidate, Trial, TuningReport
 from grain.options import MultiprocessingOptions, ReadOptions, checked_int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from grain.execution.measuring import Measurement
+from grain.execution.measurement import Measurement
 from grain.options import MultiprocessingOptions, ReadOptions
 
 _MEGABYTE = 1 << 20

@@ -10,11 +10,11 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 
 from grain.dataset.base import IterDataset
-from grain.dataset.description.changes import allowing
-from grain.dataset.description.lines import Line, describe_source
-from grain.dataset.description.stable_text import stable_text
-from grain.dataset.saving import SavesItself
-from grain.loader import state as states
+from grain.dataset.checkpointing import CheckpointMixin
+from grain.dataset.fingerprint.changes import allowing
+from grain.dataset.fingerprint.lines import Line, describe_source
+from grain.dataset.fingerprint.stable_text import stable_text
+from grain.loader import loader_state as states
 from grain.loader.pipeline import (
     SampledMapDataset,
     apply_to_data,
@@ -185,7 +185,7 @@ def _shard_of(sampler: Any, given: ShardOptions | None) -> ShardOptions:
     return shard
 
 
-class DataLoaderIterator(SavesItself, Iterator[T], Generic[T]):
+class DataLoaderIterator(CheckpointMixin, Iterator[T], Generic[T]):
     """An iterator over a `DataLoader`'s elements, whose state is a few lines of JSON."""
 
     def __init__(self, data_loader: DataLoader, state: Any, validate_state: bool = True):

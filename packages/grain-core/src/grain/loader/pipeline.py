@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from grain import transforms, tree
+from grain._exceptions import add_note, as_failure, note_element, transform_name
 from grain.dataset.base import DatasetIterator, IndexedMapDataset, IterDataset
+from grain.dataset.chunk import EndOfDataError, PartialRead
 from grain.dataset.filter import FilterIterDataset
 from grain.dataset.flat_map import FlatMapIterDataset
 from grain.dataset.map import MapIterDataset
-from grain.dataset.runs import EndOfDataError, Partial
 from grain.dataset.source import SourceMapDataset
 from grain.index.permutation import IndexArray
-from grain.observe.notes import add_note, as_failure, note_element, transform_name
 from grain.records import Record, RecordMetadata, as_record
 from grain.samplers import IndexSampler
 from grain.sharding import ShardOptions
@@ -102,9 +102,9 @@ class SampledMapDataset(IndexedMapDataset[Any]):
         made: list[Any] = elements
         if self._with_metadata:
             made = [Record(*pair) for pair in zip(metadata, elements, strict=False)]
-        if isinstance(elements, Partial):
-            return Partial(list(made), elements.error)
-        return made if ended is None else Partial(made, ended)
+        if isinstance(elements, PartialRead):
+            return PartialRead(list(made), elements.error)
+        return made if ended is None else PartialRead(made, ended)
 
     def _read_keys(self, keys: list[Any]) -> list[Any]:
         if all(isinstance(key, (int, np.integer)) for key in keys):
@@ -117,7 +117,7 @@ class SampledMapDataset(IndexedMapDataset[Any]):
             except Exception as raised:
                 error = as_failure(raised)
                 note_element(error, self._records, key)
-                return Partial(elements, error)
+                return PartialRead(elements, error)
         return elements
 
     def _sampler_shards(self) -> int:

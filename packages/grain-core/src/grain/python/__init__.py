@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from grain import plugins
+from grain._config import config
 from grain.constants import (
     DATASET_INDEX,
     EPOCH,
@@ -19,7 +20,6 @@ from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
 from grain.options import MultiprocessingOptions, ReadOptions
 from grain.records import Record, RecordMetadata
 from grain.samplers import IndexSampler, Sampler, SequentialSampler
-from grain.settings import config
 from grain.sharding import NoSharding, ShardByJaxProcess, ShardOptions
 from grain.sources import RandomAccessDataSource, RangeDataSource
 from grain.transforms import Batch, DatasetSelectionMap, Transformation, Transformations

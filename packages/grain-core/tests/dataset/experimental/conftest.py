@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import grain
-from grain.dataset.interleave.turns import Watch
+from grain.dataset.interleave.cycle import LatencyMonitor
 
 INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
 
@@ -142,4 +142,4 @@ def as_plain() -> Callable[[Any], Any]:
 @pytest.fixture
 def nothing_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Datasets that are read by turns get no threads, whatever else the machine does."""
-    monkeypatch.setattr(Watch, "slow", property(lambda self: False))
+    monkeypatch.setattr(LatencyMonitor, "slow", property(lambda self: False))

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import grain
-from grain.dataset.interleave import openings
-from grain.dataset.interleave.turns import Watch
+from grain.dataset.interleave import opener
+from grain.dataset.interleave.cycle import LatencyMonitor
 from grain.experimental import InterleaveIterDataset
 
 from .conftest import PARENTS
@@ -93,9 +93,9 @@ def library() -> Library:
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything counts as slow, whatever the clock says."""
-    monkeypatch.setattr(Watch, "slow", property(lambda self: True))
-    monkeypatch.setattr(Watch, "quick", property(lambda self: False))
-    monkeypatch.setattr(Watch, "rules_out", lambda self, seconds: False)
+    monkeypatch.setattr(LatencyMonitor, "slow", property(lambda self: True))
+    monkeypatch.setattr(LatencyMonitor, "quick", property(lambda self: False))
+    monkeypatch.setattr(LatencyMonitor, "rules_out", lambda self, seconds: False)
 
 
 @contextlib.contextmanager
@@ -267,7 +267,7 @@ def test_reading_ahead_begins_when_it_is_asked_for(library: Library) -> None:
 def test_datasets_that_are_quick_get_no_threads(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(openings, "ahead", lambda: pytest.fail("There is nothing to gain."))
+    monkeypatch.setattr(opener, "ahead", lambda: pytest.fail("There is nothing to gain."))
     files = [library.file(number, 30) for number in range(3)]
     assert len(list(InterleaveIterDataset(files, cycle_length=2))) == 90
 
@@ -276,8 +276,8 @@ def test_reading_returns_to_the_consumer_when_elements_are_quick_after_all(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judgement = {"slow": True}
-    monkeypatch.setattr(Watch, "slow", property(lambda self: judgement["slow"]))
-    monkeypatch.setattr(Watch, "quick", property(lambda self: not judgement["slow"]))
+    monkeypatch.setattr(LatencyMonitor, "slow", property(lambda self: judgement["slow"]))
+    monkeypatch.setattr(LatencyMonitor, "quick", property(lambda self: not judgement["slow"]))
     readers: dict[int, threading.Thread] = {}
 
     def on_read(number: int, place: int) -> None:
@@ -396,7 +396,7 @@ def test_a_dataset_is_not_opened_before_something_of_it_is_needed(library: Libra
 def test_only_what_is_always_slow_counts_as_slow(
     seconds: list[float], slow: bool, quick: bool
 ) -> None:
-    watch = Watch(limit=1.0, times=4)
+    watch = LatencyMonitor(limit=1.0, times=4)
     for taken in seconds:
         watch.add(taken)
     assert (watch.slow, watch.quick) == (slow, quick)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import grain
-from grain.execution import measuring, tuning
-from grain.execution.measuring import Measurement, Stopwatch
+from grain.execution import measurement, tuning
+from grain.execution.measurement import Measurement, Stopwatch
 from grain.execution.tuning_report import Candidate
 from grain.experimental import (
     PerformanceConfig,
@@ -326,7 +326,7 @@ def test_elements_that_come_rarely_are_waited_for_but_not_for_ever() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
 def test_children_and_their_memory_are_found() -> None:
-    before = measuring.child_processes()
+    before = measurement.child_processes()
     with subprocess.Popen(
         [sys.executable, "-c", "print('up', flush=True); input()"],
         stdin=subprocess.PIPE,
@@ -334,14 +334,14 @@ def test_children_and_their_memory_are_found() -> None:
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        new = measuring.child_processes() - before
+        new = measurement.child_processes() - before
         assert process.pid in new
-        memory = measuring.memory_of(frozenset([process.pid]))
+        memory = measurement.memory_of(frozenset([process.pid]))
         assert memory is not None
         assert 100_000 < memory < 1 << 30
         process.communicate(b"\n")
-    assert process.pid not in measuring.child_processes()
-    assert measuring.memory_of(frozenset([process.pid])) in (0, None)
+    assert process.pid not in measurement.child_processes()
+    assert measurement.memory_of(frozenset([process.pid])) in (0, None)
 
 
 # The public functions
@@ -458,4 +458,4 @@ def test_only_datasets_are_tuned() -> None:
 
 
 def test_the_number_of_processors_is_known() -> None:
-    assert 1 <= measuring.processors() <= (os.cpu_count() or 1)
+    assert 1 <= measurement.processors() <= (os.cpu_count() or 1)

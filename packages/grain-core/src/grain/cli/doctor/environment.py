@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
+from grain._config import SETTINGS, Config
 from grain.cli.doctor.finding import Finding, Level
-from grain.settings import SETTINGS, Config
 
 _PLUGIN_VARIABLES = ("GRAIN_PLUGINS", "GRAIN_PLUGINS_DISABLE", "GRAIN_PLUGINS_STRICT")
 _SETTING_VARIABLES = {f"GRAIN_{name.upper()}": name for name in SETTINGS}

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from grain.dataset.base import DatasetIterator, IterDataset
-from grain.dataset.feed import constant
-from grain.dataset.iterator import RunIterator, state_field
-from grain.dataset.runs import END, Run
+from grain.dataset.chunk import END, Chunk
+from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.parent_cursor import constant
 from grain.dataset.shard_batches import Remainder, Share
 from grain.index.sharding import global_share, global_steps
 from grain.options import checked_int
@@ -57,7 +57,7 @@ class GlobalStepsIterDataset(IterDataset[Share]):
         return global_steps(length, self._size, self._remainder.keeps_rest)
 
 
-class GlobalStepsDatasetIterator(RunIterator[Share]):
+class GlobalStepsDatasetIterator(ChunkIterator[Share]):
     """Reads the stream step by step; a state always lies between two steps.
 
     An element that fails is gone for all hosts alike. What was read of a step before it is kept, and
@@ -85,28 +85,28 @@ class GlobalStepsDatasetIterator(RunIterator[Share]):
         self._own: list[Any] = []  # those of them that are this host's,
         self._sample: Any = None  # and one of them, to show what an empty share would hold.
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         size = self._dataset._size
         while True:
-            run = self._parent._next_run(max(1, limit) * size - self._seen)
-            if not run.elements:
+            chunk = self._parent.next_chunk(max(1, limit) * size - self._seen)
+            if not chunk.elements:
                 return self._last_step()
             shares: list[Share] = []
             marks: list[Callable[[], Any]] = []
-            begin, elements = 0, run.elements
+            begin, elements = 0, chunk.elements
             while (end := begin + size - self._seen) <= len(elements):
                 self._take(elements[begin:end])
                 shares.append(Share(self._own, len(self._own)))
-                marks.append(_state_at(run, end - 1))
+                marks.append(_state_at(chunk, end - 1))
                 self._clear()
                 begin = end
             if begin < len(elements):
                 self._take(elements[begin:])
-            self._behind = None if run.live else _state_at(run, len(elements) - 1)
+            self._behind = None if chunk.live else _state_at(chunk, len(elements) - 1)
             if shares:
                 first = self._position + size
                 self._position, self._mark = self._position + len(shares) * size, marks[-1]
-                return Run(shares, _states(first, size, marks))
+                return Chunk(shares, _states(first, size, marks))
 
     def _take(self, elements: list[Any]) -> None:
         """Keeps what is this host's of the next elements of a step."""
@@ -117,7 +117,7 @@ class GlobalStepsDatasetIterator(RunIterator[Share]):
         self._own += elements[share]
         self._seen += len(elements)
 
-    def _last_step(self) -> Run:
+    def _last_step(self) -> Chunk:
         """What this host gets of a last step that is not full."""
         if not self._seen or not self._dataset._remainder.keeps_rest:
             return END
@@ -129,7 +129,7 @@ class GlobalStepsDatasetIterator(RunIterator[Share]):
         self._position, self._mark = total, constant(behind())
         state = self._live_state()
         self._clear()
-        return Run([share], lambda _: state)
+        return Chunk([share], lambda _: state)
 
     def _first_again(self, count: int, total: int) -> list[Any]:
         """The first `count` elements of a stream of `total`, from its beginning again if need be."""
@@ -167,7 +167,7 @@ def _states(first: int, size: int, marks: list[Callable[[], Any]]) -> Callable[[
     return lambda place: _state(first + place * size, marks[place]())
 
 
-def _state_at(run: Run, place: int) -> Callable[[], Any]:
-    """How to find the state at a place of a run later, without holding its elements."""
-    state_after = run.state_after
-    return constant(state_after(place)) if run.live else lambda: state_after(place)
+def _state_at(chunk: Chunk, place: int) -> Callable[[], Any]:
+    """How to find the state at a place of a chunk later, without holding its elements."""
+    state_after = chunk.state_after
+    return constant(state_after(place)) if chunk.live else lambda: state_after(place)

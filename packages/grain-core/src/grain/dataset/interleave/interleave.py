@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
-from grain.dataset.feed import constant
-from grain.dataset.interleave.openings import Openings, check_dataset
-from grain.dataset.interleave.turns import Turn
-from grain.dataset.iterator import RunIterator, state_field
-from grain.dataset.runs import END, Run
+from grain.dataset.chunk import END, Chunk
+from grain.dataset.interleave.cycle import CycleSlot
+from grain.dataset.interleave.opener import Openings, check_dataset
+from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.parent_cursor import constant
 from grain.options import checked_int
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ class InterleaveIterDataset(IterDataset[T]):
 _Seen = tuple[int, Callable[[], Any], bool]
 
 
-class InterleaveDatasetIterator(RunIterator[T]):
+class InterleaveDatasetIterator(ChunkIterator[T]):
     """Goes round the cycle, by as many whole rounds at once as all datasets in it have elements for.
 
     An exhausted dataset is replaced when its turn comes again, not at once.
@@ -113,7 +113,7 @@ class InterleaveDatasetIterator(RunIterator[T]):
         self._dataset = dataset
         self._datasets = dataset._datasets
         count = min(dataset._cycle_length, len(self._datasets))
-        self._turns = [Turn(number) for number in range(count)]
+        self._turns = [CycleSlot(number) for number in range(count)]
         self._exhausted = 0  # So many places wait for another dataset.
         self._next_turn = 0
         self._next_dataset = count
@@ -128,7 +128,7 @@ class InterleaveDatasetIterator(RunIterator[T]):
         cycle_length = min(self._dataset._cycle_length, count)
         return f"InterleaveDatasetIterator([{count} datasets], cycle_length={cycle_length})"
 
-    def _open(self, turn: Turn) -> DatasetIterator[Any]:
+    def _open(self, turn: CycleSlot) -> DatasetIterator[Any]:
         """The iterator of a dataset, made when it is needed first."""
         if turn.iterator is None and (
             self._openings.slow_to_open or self._context.executor is not None
@@ -143,11 +143,12 @@ class InterleaveDatasetIterator(RunIterator[T]):
         count = 1 if executor else self._dataset._opened_ahead
         last = min(self._next_dataset + count, len(self._datasets))
         more = [
-            Turn(number, self._future.get(number)) for number in range(self._next_dataset, last)
+            CycleSlot(number, self._future.get(number))
+            for number in range(self._next_dataset, last)
         ]
         self._openings.ahead(turns, more, start)
 
-    def _fill(self, turn: Turn, share: int) -> None:
+    def _fill(self, turn: CycleSlot, share: int) -> None:
         """Reads on in a dataset; what goes wrong is told when its turn comes."""
         fresh = turn.iterator is None
         self._openings.reconsider(turn)
@@ -157,9 +158,9 @@ class InterleaveDatasetIterator(RunIterator[T]):
         try:
             iterator = self._open(turn)
             if not (turn.available or turn.ended or turn.error):
-                turn.set_run(END)
-                turn.set_run(iterator._next_run(wanted))
-                turn.ended = not turn.run.elements
+                turn.set_chunk(END)
+                turn.set_chunk(iterator.next_chunk(wanted))
+                turn.ended = not turn.chunk.elements
         except Exception as error:
             turn.error = error
             return
@@ -171,7 +172,7 @@ class InterleaveDatasetIterator(RunIterator[T]):
             elif seconds < _STRETCH_SECONDS and turn.available >= wanted:
                 self._stretch = min(_MAX_STRETCH, 2 * self._stretch)
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         while not self._is_over():
             places, rounds = self._ready(max(1, limit))
             if places:
@@ -198,26 +199,26 @@ class InterleaveDatasetIterator(RunIterator[T]):
                     return ready, 1
                 turn = self._replace(place)
             if not turn.available:
-                if ready and turn.run.live:
+                if ready and turn.chunk.live:
                     # Reading on would change a state that somebody may still ask for.
                     return ready, 1
                 if not (turn.ended or turn.error):
                     active = len(turns) - (self._exhausted if last_dataset else 0)
                     self._fill(turn, max(1, limit // active))
-            if ready and (turn.run.live or not turn.available):
+            if ready and (turn.chunk.live or not turn.available):
                 return ready, 1
             if not turn.available:
                 self._pass(place)
                 return [], 0
             ready.append(place)
-            if turn.run.live or len(ready) == limit:
+            if turn.chunk.live or len(ready) == limit:
                 return ready, 1
         rounds = min(limit // len(ready), min(turns[place].available for place in ready))
         return ready, rounds
 
-    def _replace(self, place: int) -> Turn:
+    def _replace(self, place: int) -> CycleSlot:
         number = self._next_dataset
-        turn = self._turns[place] = Turn(number, self._future.pop(number, None))
+        turn = self._turns[place] = CycleSlot(number, self._future.pop(number, None))
         self._next_dataset += 1
         self._exhausted -= 1
         return turn
@@ -248,11 +249,11 @@ class InterleaveDatasetIterator(RunIterator[T]):
             for turn in self._turns
         ]
 
-    def _take(self, places: list[int], rounds: int) -> Run:
-        """A run of whole rounds through some places, in turns."""
+    def _take(self, places: list[int], rounds: int) -> Chunk:
+        """A chunk of whole rounds through some places, in turns."""
         before, future, next_dataset = self._seen(), dict(self._future), self._next_dataset
         turns = [self._turns[place] for place in places]
-        after = [(turn.run.state_after, turn.taken - 1) for turn in turns]
+        after = [(turn.chunk.state_after, turn.taken - 1) for turn in turns]
         width, cycle = len(turns), len(self._turns)
         elements: list[Any] = [None] * (width * rounds)
         for number, turn in enumerate(turns):
@@ -269,14 +270,14 @@ class InterleaveDatasetIterator(RunIterator[T]):
                     seen[place] = (before[place][0], state_of_place, False)
             return _state(seen, (places[last] + 1) % cycle, next_dataset, future)
 
-        return Run(elements, state_after, live=any(turn.run.live for turn in self._turns))
+        return Chunk(elements, state_after, live=any(turn.chunk.live for turn in self._turns))
 
     def _here(self) -> Callable[[], Any] | None:
         """The same as for others, but asks only when it is needed: datasets may take long to open."""
         if self._back is not None:
             return self._back
-        if self._run.elements:
-            return super()._here() if self._run.live else self._run.mark(self._taken() - 1)
+        if self._chunk.elements:
+            return super()._here() if self._chunk.live else self._chunk.mark(self._taken() - 1)
         for turn in self._turns:
             turn.hold_state()
         return functools.partial(
@@ -300,7 +301,7 @@ class InterleaveDatasetIterator(RunIterator[T]):
             )
         self._close_turns()
         self._turns = [
-            Turn(int(number), turn_state, bool(over))
+            CycleSlot(int(number), turn_state, bool(over))
             for number, turn_state, over in zip(numbers, states, exhausted, strict=True)
         ]
         self._exhausted = sum(turn.exhausted for turn in self._turns)

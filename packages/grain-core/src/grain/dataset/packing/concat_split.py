@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from grain._exceptions import add_note
 from grain.dataset.base import DatasetIterator, IterDataset
-from grain.dataset.feed import Feed
-from grain.dataset.iterator import RunIterator, state_field
+from grain.dataset.chunk import END, Chunk
+from grain.dataset.iterator import ChunkIterator, state_field
 from grain.dataset.packing.packed_row import Array, Layout, Row, shown
-from grain.dataset.parents import checked_iter_parent
-from grain.dataset.runs import END, Run
-from grain.observe.notes import add_note
+from grain.dataset.parent_cursor import ParentCursor
+from grain.dataset.validation import checked_iter_parent
 from grain.options import checked_type
 
 Slices = tuple[tuple[int, int], ...]
@@ -277,13 +277,13 @@ def _state(dataset: ConcatThenSplitIterDataset, mark: _Mark, given: int) -> dict
     }
 
 
-class ConcatThenSplitDatasetIterator(RunIterator[dict[str, Any]]):
+class ConcatThenSplitDatasetIterator(ChunkIterator[dict[str, Any]]):
     """Joins and cuts; goes back to the last moment when it held no more than one remainder."""
 
     def __init__(self, parent: DatasetIterator[Any], dataset: ConcatThenSplitIterDataset):
         super().__init__(parent)
         self._dataset = dataset
-        self._feed = Feed(parent)
+        self._feed = ParentCursor(parent)
         self._begin(None, 0)
 
     def _begin(self, cut_out: Mapping[str, Any] | None, given: int) -> None:
@@ -305,7 +305,7 @@ class ConcatThenSplitDatasetIterator(RunIterator[dict[str, Any]]):
             return None
         return tuple(tuple(cut_out.get(name, (0, 0))) for name in self._dataset._names)
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         while len(self._ready) < max(1, limit):
             elements = self._feed.pull()
             if not elements:
@@ -326,13 +326,13 @@ class ConcatThenSplitDatasetIterator(RunIterator[dict[str, Any]]):
         taken, self._ready = self._ready[: max(1, limit)], self._ready[max(1, limit) :]
         return self._run_of(taken)
 
-    def _run_of(self, taken: list[tuple[dict[str, Any], tuple[_Mark, int]]]) -> Run:
+    def _run_of(self, taken: list[tuple[dict[str, Any], tuple[_Mark, int]]]) -> Chunk:
         if not taken:
             return END
         self._last = taken[-1][1]
         # Nothing here holds the iterator: one that is dropped goes at once, with all it holds.
         dataset, marks = self._dataset, [mark for _, mark in taken]
-        return Run([row for row, _ in taken], lambda place: _state(dataset, *marks[place]))
+        return Chunk([row for row, _ in taken], lambda place: _state(dataset, *marks[place]))
 
     def _add(self, place: int, element: Any) -> None:
         """Joins an element to the row being filled, and finishes as many rows as that fills."""

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from grain._exceptions import add_note
 from grain.dataset.base import DatasetIterator, IterDataset
-from grain.dataset.feed import Feed
-from grain.dataset.iterator import RunIterator, state_field
+from grain.dataset.chunk import END, Chunk
+from grain.dataset.iterator import ChunkIterator, state_field
 from grain.dataset.packing.packed_row import Array, Layout, Row, shown
-from grain.dataset.parents import checked_iter_parent
-from grain.dataset.runs import END, Run
+from grain.dataset.parent_cursor import ParentCursor
+from grain.dataset.validation import checked_iter_parent
 from grain.index.permutation import IndexArray
-from grain.observe.notes import add_note
 from grain.options import checked_int
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -178,7 +178,7 @@ class _BinSet:
         return True
 
 
-class PackDatasetIterator(RunIterator[dict[str, Any]]):
+class PackDatasetIterator(ChunkIterator[dict[str, Any]]):
     """Fills sets of bins and gives them out.
 
     The state is the parent's before the first element of the set that is being given out, how many
@@ -188,7 +188,7 @@ class PackDatasetIterator(RunIterator[dict[str, Any]]):
     def __init__(self, parent: DatasetIterator[Any], dataset: PackIterDataset):
         super().__init__(parent)
         self._dataset = dataset
-        self._feed = Feed(parent)
+        self._feed = ParentCursor(parent)
         self._begin(next_row=0, counter=0)
 
     def __str__(self) -> str:
@@ -204,7 +204,7 @@ class PackDatasetIterator(RunIterator[dict[str, Any]]):
         self._next_row = next_row
         self._counter = counter
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         while self._next_row >= len(self._ready):
             rows = self._fill()
             if rows is None:
@@ -212,14 +212,14 @@ class PackDatasetIterator(RunIterator[dict[str, Any]]):
             self._ready = rows
         first, total = self._next_row, len(self._ready)
         rows = self._ready[first : first + max(1, limit)]
-        run = self._run_of(rows, first, total)
+        chunk = self._run_of(rows, first, total)
         self._next_row += len(rows)
         self._counter += len(rows)
         if self._next_row == total:
             self._ready, self._next_row, self._before = [], 0, self._after
-        return run
+        return chunk
 
-    def _run_of(self, rows: list[dict[str, Any]], first: int, total: int) -> Run:
+    def _run_of(self, rows: list[dict[str, Any]], first: int, total: int) -> Chunk:
         counter, before, after = self._counter, self._before, self._after
 
         def state_after(place: int) -> Any:
@@ -227,7 +227,7 @@ class PackDatasetIterator(RunIterator[dict[str, Any]]):
             whole = given == total
             return _state(after if whole else before, 0 if whole else given, counter + place + 1)
 
-        return Run(rows, state_after)
+        return Chunk(rows, state_after)
 
     def _fill(self) -> list[dict[str, Any]] | None:
         """Packs elements until one fits nowhere; None when there are no more."""

@@ -11,8 +11,8 @@ import zlib
 from typing import IO, Any, cast
 
 from grain.dataset.base import DatasetIterator, IterDataset
-from grain.dataset.iterator import RunIterator, state_field
-from grain.dataset.runs import END, Run
+from grain.dataset.chunk import END, Chunk
+from grain.dataset.iterator import ChunkIterator, state_field
 from grain.dataset.tfrecord.crc32c import masked_crc32c
 
 # A record is: its length and that one's checksum, its bytes and their checksum.
@@ -52,7 +52,7 @@ class TFRecordIterDataset(IterDataset[bytes]):
         return f"TFRecordIterDataset(path={self._path!r})"
 
 
-class TFRecordDatasetIterator(RunIterator[bytes]):
+class TFRecordDatasetIterator(ChunkIterator[bytes]):
     """Reads records; the state is where the next one starts in the uncompressed file."""
 
     def __init__(self, path: str):
@@ -68,7 +68,7 @@ class TFRecordDatasetIterator(RunIterator[bytes]):
     def __str__(self) -> str:
         return f"TFRecordDatasetIterator(path={self._path!r})"
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         records: list[bytes] = []
         ends: list[int] = []
         taken = 0
@@ -86,8 +86,8 @@ class TFRecordDatasetIterator(RunIterator[bytes]):
             ends.append(self._offset + taken)
         self._offset += taken
         self._ahead = self._ahead[taken:]
-        run = Run(records, lambda place: {"reader_offset": ends[place]}) if records else END
-        return run if error is None else self._fail_after(error, run)
+        chunk = Chunk(records, lambda place: {"reader_offset": ends[place]}) if records else END
+        return chunk if error is None else self._fail_after(error, chunk)
 
     def _record(self, start: int) -> bytes | None:
         """The record that starts `start` bytes into what was read; None at the end of the file."""

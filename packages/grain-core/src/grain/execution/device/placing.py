@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from grain._exceptions import add_note
 from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
+from grain.dataset.chunk import END, Chunk
 from grain.dataset.element_spec import get_element_spec
-from grain.dataset.iterator import RunIterator
-from grain.dataset.runs import END, Run
+from grain.dataset.iterator import ChunkIterator
 from grain.execution.thread_prefetch import ThreadPrefetchIterDataset
-from grain.observe.notes import add_note
 
 
 class Placement(Protocol):
@@ -81,34 +81,34 @@ class PlacedIterDataset(IterDataset[Any]):
         return self._placement.spec(get_element_spec(self._parent))
 
 
-class PlacedDatasetIterator(RunIterator[Any]):
+class PlacedDatasetIterator(ChunkIterator[Any]):
     """Places one element at a time: whoever asks for one never fills a device with more."""
 
     def __init__(self, parent: DatasetIterator[Any], placement: Placement):
         super().__init__(parent)
         self._placement = placement
-        self._held = END  # What is left, in host memory, of the parent's last run.
+        self._held = END  # What is left, in host memory, of the parent's last chunk.
         self._behind: Callable[[], Any] | None = None  # The state after the last one taken of it.
 
     def __str__(self) -> str:
         return f"PlacedDatasetIterator({self._placement!r})"
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         del limit
-        run, self._held, self._behind = self._held, END, None
-        if not run.elements:
-            run = self._parent._next_run(1)
-        if not run.elements:
+        chunk, self._held, self._behind = self._held, END, None
+        if not chunk.elements:
+            chunk = self._parent.next_chunk(1)
+        if not chunk.elements:
             return END
-        element, state_after = run.elements[0], run.state_after
-        self._held = run.rest(1)
+        element, state_after = chunk.elements[0], chunk.state_after
+        self._held = chunk.rest(1)
         self._behind = lambda: state_after(0)
         try:
             placed = None if element is None else self._placement.place(element)
         except Exception as error:
             add_note(error, f"raised in {self}.")
             raise
-        return Run([placed], state_after, run.live)
+        return Chunk([placed], state_after, chunk.live)
 
     def _live_state(self) -> Any:
         return self._parent.get_state() if self._behind is None else self._behind()

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grain.execution.processes import frames, pickling
-from grain.execution.processes.control import Lending
-from grain.execution.processes.frames import Frame, Part
-from grain.execution.processes.pickling import Pickled
+from grain.execution.processes import array_pickling, framing
+from grain.execution.processes.array_pickling import Pickled
+from grain.execution.processes.control import SlotTable
+from grain.execution.processes.framing import Frame, Part
 from grain.execution.processes.slots import SlotPool, SlotViews
 
 # Buffers of at most this size are sent by the socket, and copied out of a slot rather than left in
@@ -54,7 +54,7 @@ class Channel:
     """
 
     def __init__(
-        self, sock: _socket.socket, *, sending: Lending, receiving: Lending, budget: int
+        self, sock: _socket.socket, *, sending: SlotTable, receiving: SlotTable, budget: int
     ) -> None:
         sock.setblocking(False)
         self.socket = sock
@@ -98,7 +98,7 @@ class Channel:
         layout = self._place(pickled)
         news = self.slots.take_news()
         body_bytes = sum(map(len, layout.body))
-        head = frames.head(kind, ticket, body_bytes, news, layout.parts)
+        head = framing.head(kind, ticket, body_bytes, news, layout.parts)
         for index in {part.slot for part in layout.parts if part.slot >= 0}:
             self.slots.lend(index)
         small = body_bytes <= MAX_INLINE
@@ -160,11 +160,11 @@ class Channel:
                     parts[number] = Part(found[0], piece.readonly, found[1], piece.nbytes)
                     continue
             to_pack.append(number)
-            room += frames.aligned(piece.nbytes)
+            room += framing.aligned(piece.nbytes)
         memory = self.slots.take(room) if to_pack else None
         if memory is not None:
             self._pack(pieces, to_pack, parts, memory)
-        return _Layout(*frames.inline_rest(pieces, parts), memory)
+        return _Layout(*framing.inline_rest(pieces, parts), memory)
 
     def _pack(
         self,
@@ -181,7 +181,7 @@ class Channel:
             piece = pieces[number]
             target[at : at + piece.nbytes] = np.frombuffer(piece, np.uint8)
             parts[number] = Part(found[0], piece.readonly, at, piece.nbytes)
-            at += frames.aligned(piece.nbytes)
+            at += framing.aligned(piece.nbytes)
 
     # Receiving
 
@@ -193,9 +193,9 @@ class Channel:
         self._filled += count
         whole: list[Frame] = []
         start = 0
-        while self._filled - start >= frames.HEADER_BYTES:
+        while self._filled - start >= framing.HEADER_BYTES:
             data = self._buffer[start : self._filled]
-            size = frames.frame_size(data)
+            size = framing.frame_size(data)
             if size > len(data):
                 if size > len(self._buffer):
                     self._large = memoryview(bytearray(size))
@@ -241,7 +241,7 @@ class Channel:
         return count
 
     def _hear(self, data: memoryview, *, own: bool) -> Frame:
-        frame, news = frames.parse(data, own=own)
+        frame, news = framing.parse(data, own=own)
         for index, capacity in news:
             self.views.hear(index, capacity, self._fds.popleft() if capacity else -1)
         return frame
@@ -249,7 +249,7 @@ class Channel:
     def decode(self, frame: Frame) -> Any:
         """The object a frame carries; its large arrays lie in their slots."""
         stream, *buffers = self.open(frame)
-        return pickling.loads(stream, buffers)
+        return array_pickling.loads(stream, buffers)
 
     def open(self, frame: Frame) -> list[memoryview]:
         """The pickle and the buffers of a frame; whoever holds them holds their slots."""

@@ -36,7 +36,7 @@ class Cancelled:
         return self._ring[ticket % _RING] == ticket
 
 
-class Lending:
+class SlotTable:
     """Which slots of one sender are with its receiver.
 
     The sender sets a slot's byte when it sends it; the receiver clears it when the last array over
@@ -66,8 +66,8 @@ class WorkerPage:
         half = 64 + MAX_SLOTS
         self._ticket = page[:8].cast("Q")
         self._running = page[8:9]
-        self.results = Lending(page[_HEAD_BYTES : _HEAD_BYTES + half])
-        self.tasks = Lending(page[_HEAD_BYTES + half :])
+        self.results = SlotTable(page[_HEAD_BYTES : _HEAD_BYTES + half])
+        self.tasks = SlotTable(page[_HEAD_BYTES + half :])
 
     @property
     def running(self) -> bool:

@@ -16,12 +16,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from grain.execution.processes import errors, frames, pickling
+from grain.execution.processes import array_pickling, error_report, framing
 from grain.execution.processes.channel import MAX_INLINE, Channel, ChannelLostError
-from grain.execution.processes.crew import Crew
-from grain.execution.processes.errors import WorkerDied
-from grain.execution.processes.frames import Frame, Kind
+from grain.execution.processes.error_report import WorkerDied
+from grain.execution.processes.framing import Frame, Kind
 from grain.execution.processes.slots import explain_failure
+from grain.execution.processes.supervisor import WorkerProcesses
 from grain.execution.processes.unpicklable import NameOwner, explain_unpicklable
 
 # How long to wait for news before asking the system whether all workers are still there.
@@ -88,7 +88,7 @@ class WorkerPool:
         pickled_init = None
         if worker_init_fn is not None:
             pickled_init = _pickle(worker_init_fn, "worker_init_fn", name_owner)
-        self._crew = Crew(
+        self._crew = WorkerProcesses(
             _pickle(job, "job", name_owner),
             pickled_init,
             count=num_workers,
@@ -96,7 +96,7 @@ class WorkerPool:
             grace=grace,
         )
         self._finalizer = weakref.finalize(self, self._crew.end)
-        self._dump = pickling.Dumper()
+        self._dump = array_pickling.Dumper()
         self._next_ticket = first_ticket
         self._waiting: dict[int, int] = {}
         self._arrived: dict[int, tuple[Channel, Frame]] = {}
@@ -180,9 +180,9 @@ class WorkerPool:
             channel, frame = self._arrived.pop(ticket)
             del self._waiting[ticket]
             stream, *buffers = channel.open(frame)
-        value = pickling.loads(stream, buffers)
+        value = array_pickling.loads(stream, buffers)
         if frame.kind == Kind.ERROR:
-            raise errors.rebuild(errors.Report(*value))
+            raise error_report.rebuild(error_report.Report(*value))
         return value
 
     def ready(self, ticket: int) -> bool:
@@ -214,14 +214,14 @@ class WorkerPool:
         with self._lock:
             self._closed = True
             if not self._crew.ended:
-                self._crew.hang_up()  # wakes the thread that reads, if there is one
+                self._crew.close_channels()  # wakes the thread that reads, if there is one
             while self._reading:
                 self._changed.wait()
             self._arrived.clear()
         self._crew.end()
         self._finalizer.detach()  # Not before: it may have been interrupted.
         with self._lock:
-            self._crew.let_go()
+            self._crew.release_shared_memory()
 
     def __enter__(self) -> WorkerPool:
         return self
@@ -231,9 +231,9 @@ class WorkerPool:
 
     # Everything below is called with the lock held.
 
-    def _send(self, ticket: int, worker: int | None, pickled: pickling.Pickled) -> None:
+    def _send(self, ticket: int, worker: int | None, pickled: array_pickling.Pickled) -> None:
         if worker is None:
-            self._backlog.append(frames.inline_frame(Kind.TASK, ticket, pickled))
+            self._backlog.append(framing.inline_frame(Kind.TASK, ticket, pickled))
             self._flush_tasks()
             return
         try:
@@ -354,15 +354,15 @@ class WorkerPool:
         if frame.kind == Kind.WARNING:
             self._warning = channel.decode(frame)
         elif frame.ticket == 0:
-            told = errors.Report(*channel.decode(frame))
-            self._failure = self._failure or (lambda: errors.rebuild(told))
+            told = error_report.Report(*channel.decode(frame))
+            self._failure = self._failure or (lambda: error_report.rebuild(told))
         elif frame.ticket in self._waiting:
             self._arrived[frame.ticket] = (channel, frame)
         else:
             channel.drop(frame)
 
     def _note_death(self) -> None:
-        worker = self._crew.fallen()
+        worker = self._crew.find_dead()
         if worker is not None:
             self._note_lost(worker)
 
@@ -397,9 +397,9 @@ def _interrupted() -> BaseException:
     )
 
 
-def _pickle(value: object, name: str, name_owner: NameOwner | None) -> pickling.Pickled:
+def _pickle(value: object, name: str, name_owner: NameOwner | None) -> array_pickling.Pickled:
     try:
-        return pickling.dumps_by_value(value)
+        return array_pickling.dumps_by_value(value)
     except Exception as error:
         raise TypeError(explain_unpicklable(value, name, error, name_owner)) from error
 

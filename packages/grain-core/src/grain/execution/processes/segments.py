@@ -15,7 +15,7 @@ import os
 import weakref
 from typing import Any
 
-from grain.lazily import LazyModule
+from grain._lazy import LazyModule
 
 # Only where memory has no unnamed files.
 tempfile = LazyModule("tempfile")

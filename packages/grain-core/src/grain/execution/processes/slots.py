@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from grain.execution.allocation import Shape
 from grain.execution.processes import segments
-from grain.execution.processes.control import MAX_SLOTS, Lending
+from grain.execution.processes.control import MAX_SLOTS, SlotTable
+from grain.memory.allocation import Shape
 
 # Smaller arrays are not worth a slot of their own: they are packed with others, or sent directly.
 MIN_SLOT_BYTES = 64 * 1024
@@ -27,7 +27,7 @@ _TRIM_EVERY = 64
 _TRIM_AFTER = 512
 
 
-class News(NamedTuple):
+class SlotUpdate(NamedTuple):
     """A slot that was made (its descriptor to be passed on), or dropped (capacity 0, fd -1)."""
 
     slot: int
@@ -56,14 +56,14 @@ class SlotPool:
     slots there are then travels by the socket.
     """
 
-    def __init__(self, lending: Lending, budget: int) -> None:
+    def __init__(self, lending: SlotTable, budget: int) -> None:
         self.failure: OSError | None = None
         self._lending = lending
         self._owner = os.getpid()
         self._budget = budget
         self._slots: dict[int, Slot] = {}
         self._bytes = 0
-        self._news: list[News] = []
+        self._news: list[SlotUpdate] = []
         self._takes = 0
         self._lock = threading.Lock()
 
@@ -113,7 +113,7 @@ class SlotPool:
         """Marks the slot as being with the receiver."""
         self._lending.lent[index] = 1
 
-    def take_news(self) -> list[News]:
+    def take_news(self) -> list[SlotUpdate]:
         """What the receiver has to be told about slots made and dropped since the last call."""
         if not self._news:
             return []
@@ -171,7 +171,7 @@ class SlotPool:
         slot = Slot(index, memory)
         self._slots[index] = slot
         self._bytes += size
-        self._news.append(News(index, size, fd))
+        self._news.append(SlotUpdate(index, size, fd))
         return slot
 
     def _is_free(self, slot: Slot) -> bool:
@@ -186,7 +186,7 @@ class SlotPool:
             if item.slot == slot.index and item.fd >= 0:
                 os.close(item.fd)
         self._news = [item for item in self._news if item.slot != slot.index]
-        self._news.append(News(slot.index, 0, -1))
+        self._news.append(SlotUpdate(slot.index, 0, -1))
 
     def _trim(self) -> None:
         """Gives back the memory of slots that a passing need left behind."""
@@ -202,7 +202,7 @@ class SlotViews:
     `failure` is the error for which the last slot could not be mapped, if one could not.
     """
 
-    def __init__(self, lending: Lending) -> None:
+    def __init__(self, lending: SlotTable) -> None:
         self.failure: OSError | None = None
         self._lending = lending
         self._mapped: dict[int, memoryview] = {}

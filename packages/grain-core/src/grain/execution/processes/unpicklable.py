@@ -7,8 +7,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from grain.execution.processes import pickling
-from grain.execution.processes.errors import type_name
+from grain.execution.processes import array_pickling
+from grain.execution.processes.error_report import type_name
 
 NameOwner = Callable[[object], str | None]
 
@@ -65,7 +65,7 @@ def find_unpicklable(
 
 def _can_be_pickled(value: object) -> bool:
     try:
-        pickling.dumps_by_value(value)
+        array_pickling.dumps_by_value(value)
     except Exception:  # pickling runs code of the object's own, which may raise anything
         return False
     return True

@@ -14,14 +14,22 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from grain.execution import allocation, leaving
-from grain.execution.processes import errors, frames, jobfile, lifeline, pickling, segments
+from grain.execution import thread_shutdown
+from grain.execution.processes import (
+    array_pickling,
+    error_report,
+    framing,
+    job_file,
+    parent_watch,
+    segments,
+)
+from grain.execution.processes.bootstrap_guard import starting
 from grain.execution.processes.channel import MAX_INLINE, Channel
 from grain.execution.processes.control import Cancelled, WorkerPage, control_size
-from grain.execution.processes.frames import Frame, Kind
-from grain.execution.processes.heap import keep_freed_memory
+from grain.execution.processes.framing import Frame, Kind
 from grain.execution.processes.slots import explain_failure
-from grain.execution.processes.starting import starting
+from grain.memory import allocation
+from grain.memory.malloc import keep_freed_memory
 
 _DATAGRAM_BYTES = 4 * MAX_INLINE
 
@@ -41,7 +49,7 @@ def main(
     gc.freeze()  # What was imported so far is never garbage.
     gc.enable()
     _reset_signals()
-    lifeline.tie(life_fd)
+    parent_watch.tie(life_fd)
     keep_freed_memory()
     control = segments.map_shared(control_fd, control_size(count))
     os.close(control_fd)
@@ -52,7 +60,7 @@ def main(
         worker.serve()
     except (EOFError, ConnectionError):
         pass  # the pool is gone: nobody is left to tell
-    leaving.forget_threads()
+    thread_shutdown.forget_threads()
     with contextlib.suppress(BaseException):
         atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -85,7 +93,7 @@ class Worker:
             receiving=self._page.tasks,
             budget=budget,
         )
-        self._dump = pickling.Dumper(self._channel.slots.allocate)
+        self._dump = array_pickling.Dumper(self._channel.slots.allocate)
         self._tasks = _socket.socket(fileno=tasks_fd)
         self._tasks.setblocking(False)
         self._wait = _waiter(self._channel.socket.fileno(), self._tasks.fileno())
@@ -97,7 +105,7 @@ class Worker:
         """Reads the job and makes ready to compute; if that fails, tells the pool and ends."""
         where = "worker_init_fn"
         try:
-            setup = jobfile.read(job_fd, setup_bytes)
+            setup = job_file.read(job_fd, setup_bytes)
             sys.argv[:] = setup.argv
             if setup.init is not None:
                 setup.load_init()(self._index, self._count)
@@ -135,7 +143,7 @@ class Worker:
             if failure is not None and not self._warned:
                 self._warned = True
                 text = explain_failure(failure)
-                self._channel.send_all(Kind.WARNING, 0, pickling.dumps_by_value(text))
+                self._channel.send_all(Kind.WARNING, 0, array_pickling.dumps_by_value(text))
 
     def _next_frame(self) -> Frame:
         while True:
@@ -150,14 +158,14 @@ class Worker:
                 continue
             if not data:
                 raise EOFError
-            return frames.parse(memoryview(bytearray(data)), own=True)[0]
+            return framing.parse(memoryview(bytearray(data)), own=True)[0]
 
     def _send_error(self, ticket: int, error: BaseException, where: str) -> None:
-        told = tuple(errors.report(error, where=where))
-        self._channel.send_all(Kind.ERROR, ticket, pickling.dumps_by_value(told))
+        told = tuple(error_report.report(error, where=where))
+        self._channel.send_all(Kind.ERROR, ticket, array_pickling.dumps_by_value(told))
 
 
-_NOTHING = pickling.Pickled(b"", [])
+_NOTHING = array_pickling.Pickled(b"", [])
 
 
 def _not_started(task: object) -> object:

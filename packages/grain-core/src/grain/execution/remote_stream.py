@@ -10,15 +10,15 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from grain import tree
+from grain._exceptions import add_note
 from grain.dataset.base import DatasetIterator, IterDataset
+from grain.dataset.chunk import END, Chunk
 from grain.dataset.context import IterationContext, iteration_context
-from grain.dataset.iterator import RunIterator, same_state
-from grain.dataset.runs import END, Run
-from grain.execution import sharing
-from grain.execution.blocks import BLOCK_SECONDS, SMALL_BLOCK_BYTES
-from grain.execution.crew import NOT_SENT, Workers
+from grain.dataset.iterator import ChunkIterator, same_state
+from grain.execution import shared_sources
+from grain.execution.fused_iterator import BLOCK_SECONDS, SMALL_BLOCK_BYTES
 from grain.execution.processes.pool import NotOutstanding
-from grain.observe.notes import add_note
+from grain.execution.worker_session import NOT_SENT, WorkerSession
 from grain.options import DatasetOptions
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ _MAX_STRETCH = 1024
 
 
 @dataclasses.dataclass
-class Stretch:
+class StreamChunk:
     """The next elements of a stream.
 
     Attributes:
@@ -46,7 +46,7 @@ class Stretch:
     end: bytes = b""
 
 
-class Stream:
+class RemoteStream:
     """A dataset as the worker that reads it sees it."""
 
     def __init__(self, dataset: IterDataset[Any], options: DatasetOptions):
@@ -78,23 +78,23 @@ class Stream:
         self._state = _pickled(self._iterator.get_state())
         return self._state
 
-    def compute(self, buffer_size: int) -> Stretch:
+    def compute(self, buffer_size: int) -> StreamChunk:
         """Reads on for a moment; an error comes back as data."""
         iterator = self._opened()
-        stretch = Stretch([], [self._state])
+        stretch = StreamChunk([], [self._state])
         started = time.perf_counter()
         seconds = 0.0
         while len(stretch.elements) < self._size and seconds < BLOCK_SECONDS:
             try:
-                run = iterator._next_run(self._size - len(stretch.elements))
+                chunk = iterator.next_chunk(self._size - len(stretch.elements))
             except Exception as error:
                 stretch.error, stretch.end = error, self._note_state()
                 return stretch
-            if not run.elements:
+            if not chunk.elements:
                 break
-            stretch.elements += run.elements
-            places = range(len(run.elements))
-            stretch.states += [_pickled(run.state_after(place)) for place in places]
+            stretch.elements += chunk.elements
+            places = range(len(chunk.elements))
+            stretch.states += [_pickled(chunk.state_after(place)) for place in places]
             seconds = time.perf_counter() - started
         if stretch.elements:
             self._state = stretch.states[-1]
@@ -132,46 +132,48 @@ def _pickled(state: Any) -> bytes:
     except (
         Exception
     ):  # A class of `__main__`, say; what cannot be sent at all is told here as well.
-        return sharing.dumps(state, ())
+        return shared_sources.dumps(state, ())
 
 
-class StreamIterator(RunIterator[T]):
+class StreamIterator(ChunkIterator[T]):
     """The elements of a stream that one worker reads, a little ahead."""
 
-    def __init__(self, dataset: IterDataset[T], workers: Workers, worker: int, buffer_size: int):
+    def __init__(
+        self, dataset: IterDataset[T], workers: WorkerSession, worker: int, buffer_size: int
+    ):
         super().__init__()
         self._dataset = dataset
         self._workers = workers
         self._buffer = buffer_size
-        self._number = workers.add(Stream(dataset, self._context.options), worker=worker)
+        self._number = workers.add(RemoteStream(dataset, self._context.options), worker=worker)
         self._tickets: collections.deque[int] = collections.deque()
         # A stretch that came and was not given yet.
-        self._early: Stretch | None = None
+        self._early: StreamChunk | None = None
         # Where the stream stands, once it is known; before that it is at its beginning.
         self._known = False
         self._state = b""
         # Whether the worker has read on without what it read getting here.
-        self._astray = False
+        self._out_of_sync = False
         self._failures = 0
 
     def __str__(self) -> str:
         return f"StreamIterator({self._dataset})"
 
     def _fill(self) -> None:
-        if self._astray:
+        if self._out_of_sync:
             self._return()
         while len(self._tickets) < _AHEAD:
             # An interrupt before the ticket is noted would lose what it stands for.
-            self._astray = True
+            self._out_of_sync = True
             try:
                 ticket = self._workers.submit(self._number, "compute", self._buffer)
             except NOT_SENT:
-                self._astray = False
+                self._out_of_sync = False
                 if self._tickets:
                     return  # What was read before comes first, then this again.
                 raise
             self._tickets.append(ticket)
-            self._astray = False
+            self._out_of_sync = False
 
     def _return(self) -> None:
         """Lets the worker go back to where the consumer is."""
@@ -181,34 +183,34 @@ class StreamIterator(RunIterator[T]):
             self._drop_tickets()
             self._early = None
             self._workers.result(self._workers.submit(self._number, "rewind"))
-        self._astray = False
+        self._out_of_sync = False
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         del limit
         stretch = self._take()
-        run = END
+        chunk = END
         if stretch.elements:
             states = stretch.states
-            run = Run(stretch.elements, lambda place: pickle.loads(states[place + 1]))
+            chunk = Chunk(stretch.elements, lambda place: pickle.loads(states[place + 1]))
         # What was read ahead lies behind an error, so the stream goes on in order.
         error = stretch.error
-        state = stretch.states[-1] if error is None and run.elements else stretch.end
+        state = stretch.states[-1] if error is None and chunk.elements else stretch.end
         self._early, self._known, self._state = None, True, state
-        return run if error is None else self._fail_after(error, run)
+        return chunk if error is None else self._fail_after(error, chunk)
 
-    def _take(self) -> Stretch:
+    def _take(self) -> StreamChunk:
         """Waits for the next stretch; it stays the next one if the consumer is interrupted."""
         if self._early is not None:
             return self._early
         while True:
             self._fill()
             try:
-                stretch: Stretch = self._workers.told(self._tickets[0])
+                stretch: StreamChunk = self._workers.told(self._tickets[0])
             except NOT_SENT as error:
                 # The elements may be fine, but could not be sent. They are asked for again, one by one
                 # so that those which can be sent come first.
                 self._drop_tickets()
-                self._astray = True
+                self._out_of_sync = True
                 self._failures += not isinstance(error, NotOutstanding)
                 if self._failures > 1:
                     add_note(error, f"raised while a worker process read {self._dataset}.")
@@ -226,9 +228,9 @@ class StreamIterator(RunIterator[T]):
 
     def _seek(self, state: bytes) -> None:
         self._drop_tickets()
-        self._early, self._astray = None, True
+        self._early, self._out_of_sync = None, True
         self._state = self._workers.result(self._workers.submit(self._number, "seek", state))
-        self._known, self._astray = True, False
+        self._known, self._out_of_sync = True, False
 
     def _live_state(self) -> Any:
         if not self._known:
@@ -241,7 +243,7 @@ class StreamIterator(RunIterator[T]):
         return super()._here() if self._known or self._back is not None else None
 
     def _restore(self, state: Any) -> None:
-        if self._astray or not self._known or not same_state(pickle.loads(self._state), state):
+        if self._out_of_sync or not self._known or not same_state(pickle.loads(self._state), state):
             self._seek(_pickled(state))  # Otherwise what was read ahead comes next.
 
     def start_prefetch(self) -> None:

@@ -9,10 +9,15 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
+from grain.dataset.chunk import Chunk
 from grain.dataset.context import IterationContext, executors, iteration_context
-from grain.dataset.feed import constant
-from grain.dataset.interleave.turns import Turn, Watch, watch_of_elements, watch_of_openings
-from grain.dataset.runs import Run
+from grain.dataset.interleave.cycle import (
+    CycleSlot,
+    LatencyMonitor,
+    watch_of_elements,
+    watch_of_openings,
+)
+from grain.dataset.parent_cursor import constant
 
 # Whoever is wrong about threads so often leaves it.
 _MOST_RETURNS = 64
@@ -24,7 +29,7 @@ class Opened(NamedTuple):
     Attributes:
       iterator: over the dataset.
       state: where it stood before anything was read.
-      run: the first elements; none at the end, None if nothing was read.
+      chunk: the first elements; none at the end, None if nothing was read.
       error: what came instead of the first element.
       seconds: how long all that took.
       reads_ahead: whether a thread reads on.
@@ -32,7 +37,7 @@ class Opened(NamedTuple):
 
     iterator: DatasetIterator[Any]
     state: Any
-    run: Run | None = None
+    chunk: Chunk | None = None
     error: Exception | None = None
     seconds: float = 0.0
     reads_ahead: bool = False
@@ -112,7 +117,7 @@ class Openings:
         """Whether datasets should be opened before their turn."""
         return self.in_threads and (self.eager or self._opening.slow)
 
-    def open(self, turn: Turn) -> DatasetIterator[Any]:
+    def open(self, turn: CycleSlot) -> DatasetIterator[Any]:
         """The iterator of a place in the cycle, made when it is needed first."""
         if turn.iterator is None:
             opened = self._opened(turn)
@@ -121,25 +126,25 @@ class Openings:
                 turn.state = constant(opened.state)
             turn.error, turn.reads_ahead = opened.error, opened.reads_ahead
             self._opening.add(opened.seconds)
-            if opened.run is not None:
-                turn.set_run(opened.run)
-                turn.ended = not opened.run.elements
+            if opened.chunk is not None:
+                turn.set_chunk(opened.chunk)
+                turn.ended = not opened.chunk.elements
             if turn.dropped:  # Somebody asks for a state when all is over.
                 turn.iterator.close()
         return turn.iterator
 
-    def first_state(self, turn: Turn) -> Any:
+    def first_state(self, turn: CycleSlot) -> Any:
         """Where the dataset of a place stood when it was opened."""
         self.open(turn)
         return turn.first
 
-    def _opened(self, turn: Turn) -> Opened:
+    def _opened(self, turn: CycleSlot) -> Opened:
         if not self.in_threads:
             return self._opened_by_executor(turn)
         opened = None if self._opener is None else self._opener.take(turn.number)
         return opened or _open(self._datasets, turn.number, turn.state, self._context)
 
-    def _opened_by_executor(self, turn: Turn) -> Opened:
+    def _opened_by_executor(self, turn: CycleSlot) -> Opened:
         iterator = self._made.pop(turn.number, None)
         if iterator is None:
             iterator = _make(self._datasets, turn.number, self._context)
@@ -149,7 +154,9 @@ class Openings:
             self._made[turn.number] = iterator
             raise
 
-    def ahead(self, turns: Iterable[Turn], more: Iterable[Turn], start: bool = False) -> None:
+    def ahead(
+        self, turns: Iterable[CycleSlot], more: Iterable[CycleSlot], start: bool = False
+    ) -> None:
         """Lets others open, at the same time, what is to be read next.
 
         Args:
@@ -166,7 +173,7 @@ class Openings:
             for turn in wanted:
                 self._opener.submit(turn.number, self._job(turn.number, turn.state, start))
 
-    def _ahead_by_executor(self, turns: list[Turn]) -> None:
+    def _ahead_by_executor(self, turns: list[CycleSlot]) -> None:
         numbers = [
             turn.number for turn in turns if turn.state is None and turn.number not in self._made
         ]
@@ -199,14 +206,14 @@ class Openings:
                 reading.start_prefetch()
                 return opened._replace(iterator=reading, reads_ahead=reading is not iterator)
             try:
-                opened = opened._replace(run=iterator._next_run(1))
+                opened = opened._replace(chunk=iterator.next_chunk(1))
             except Exception as error:
                 opened = opened._replace(error=error)
             return opened._replace(seconds=time.perf_counter() - started)
 
         return job
 
-    def judge(self, turn: Turn, seconds: float) -> None:
+    def judge(self, turn: CycleSlot, seconds: float) -> None:
         """Lets a thread read on in a dataset, while others have their turns, if that took long."""
         if not self.in_threads or not self._buffer or turn.reads_ahead or not turn.available:
             return
@@ -226,11 +233,11 @@ class Openings:
             turn.iterator = reading
             reading.start_prefetch()
 
-    def _note(self, watch: Watch, seconds: float) -> None:
+    def _note(self, watch: LatencyMonitor, seconds: float) -> None:
         watch.add(seconds)
         self._reading.add(seconds)
 
-    def reconsider(self, turn: Turn) -> None:
+    def reconsider(self, turn: CycleSlot) -> None:
         """Reads in the consumer's thread again where another thread turns out to bring nothing."""
         if turn.reads_ahead and turn.watch.quick:
             assert turn.iterator is not None

@@ -7,7 +7,7 @@ import signal
 import traceback
 from typing import NamedTuple
 
-from grain.execution.processes import pickling
+from grain.execution.processes import array_pickling
 
 
 class WorkerError(RuntimeError):
@@ -94,10 +94,10 @@ def type_name(value: object) -> str:
 
 def _payload(error: BaseException) -> bytes | None:
     try:
-        stream, buffers = pickling.dumps_by_value(error)
+        stream, buffers = array_pickling.dumps_by_value(error)
         if buffers:
             return None
-        if not isinstance(pickling.loads(stream), type(error)):
+        if not isinstance(array_pickling.loads(stream), type(error)):
             return None
     except Exception:  # any failure of the exception's own pickling: the summary goes instead
         return None

@@ -16,8 +16,8 @@ import numpy as np
 
 from grain.dataset.base import MapDataset
 from grain.dataset.batch import BatchIterDataset
+from grain.dataset.chunk import EndOfDataError, PartialRead
 from grain.dataset.map import has_none
-from grain.dataset.runs import EndOfDataError, Partial
 from grain.dataset.stages import StageIterDataset, with_counts
 from grain.dataset.to_iter import PrefetchIterDataset
 from grain.execution.threads import SplitReader
@@ -53,7 +53,7 @@ class Block(NamedTuple):
 
 
 @dataclasses.dataclass
-class Computed:
+class BlockResult:
     """What became of a block.
 
     Attributes:
@@ -86,7 +86,7 @@ class Computed:
     ended: bool = False
 
 
-class Chain:
+class FusedStage:
     """A boundary between map and iter dataset, and operations above it, lowest first."""
 
     def __init__(self, boundary: PrefetchIterDataset[Any], stages: Sequence[StageIterDataset[Any]]):
@@ -127,13 +127,13 @@ class Chain:
         """The state where the map dataset stands at `index`."""
         return with_counts(self.stages, counts, {"next_index": index})
 
-    def compute(self, block: Block) -> Computed:
+    def compute(self, block: Block) -> BlockResult:
         """Computes a block; errors come back as data, so that what came before them is not lost."""
         started = time.perf_counter()
         elements = self._reader.read(
             np.arange(block.start, block.start + block.size, dtype=np.int64)
         )
-        error = elements.error if isinstance(elements, Partial) else None
+        error = elements.error if isinstance(elements, PartialRead) else None
         next_index = block.start + len(elements)
         ended = isinstance(error, EndOfDataError)
         if ended:
@@ -142,7 +142,7 @@ class Chain:
         ends: Sequence[int] = range(block.start + 1, next_index + 1)
         if not self.boundary._allow_nones and has_none(elements):
             if self.aligned:
-                return Computed([], (), (), 0.0, sparse=True)
+                return BlockResult([], (), (), 0.0, sparse=True)
             places = [place for place, element in enumerate(elements) if element is not None]
             elements, ends = [elements[p] for p in places], [ends[p] for p in places]
         # For each operation where its elements end, and how many of them it dealt with.
@@ -154,7 +154,7 @@ class Chain:
                 short = len(elements) % stage._batch_size
                 if short and (not whole or stage._drop_remainder):
                     elements, short = elements[: len(elements) - short], 0
-            result = stage._apply_run(list(elements), first)
+            result = stage.apply_chunk(list(elements), first)
             passed.append((ends, result.processed))
             if result.error is not None:
                 # The element that failed is gone; reading goes on behind it.
@@ -169,7 +169,7 @@ class Chain:
             if len(ends) > len(elements):
                 ends = ends[: len(elements)]
         passages = () if self.aligned else (*(inputs for inputs, _ in passed), ends)
-        return Computed(
+        return BlockResult(
             elements=list(elements),
             ends=ends,
             counts=tuple(

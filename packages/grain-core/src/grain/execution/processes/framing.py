@@ -11,8 +11,8 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from grain.execution.processes.pickling import Pickled
-from grain.execution.processes.slots import News
+from grain.execution.processes.array_pickling import Pickled
+from grain.execution.processes.slots import SlotUpdate
 
 
 class Kind:
@@ -56,7 +56,11 @@ HEADER_BYTES = _HEADER.size
 
 
 def head(
-    kind: int, ticket: int, body_bytes: int, news: Iterable[News] = (), parts: Iterable[Part] = ()
+    kind: int,
+    ticket: int,
+    body_bytes: int,
+    news: Iterable[SlotUpdate] = (),
+    parts: Iterable[Part] = (),
 ) -> bytes:
     """All of a frame that comes before its body."""
     news_bytes = b"".join([_NEWS.pack(item.slot, item.capacity) for item in news])

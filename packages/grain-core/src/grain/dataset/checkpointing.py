@@ -11,19 +11,19 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from grain.lazily import LazyModule
+from grain._lazy import LazyModule
 
 # Every iterator can be saved, few are, and none by a worker.
 if TYPE_CHECKING:
     import json
     import pathlib
 
-    from grain.dataset.description import changes, lines
+    from grain.dataset.fingerprint import changes, lines
 else:
     json = LazyModule("json")
     pathlib = LazyModule("pathlib")
-    changes = LazyModule("grain.dataset.description.changes")
-    lines = LazyModule("grain.dataset.description.lines")
+    changes = LazyModule("grain.dataset.fingerprint.changes")
+    lines = LazyModule("grain.dataset.fingerprint.lines")
 
 _HEADING = "# What the pipeline of this process does; it is compared when the state is restored."
 
@@ -74,7 +74,7 @@ def set_state_text(iterator: Any, text: str) -> None:
 
 def description_of(iterator: Any) -> list[lines.Line]:
     """What the pipeline behind an iterator does; nothing for an iterator of another kind."""
-    return iterator._description() if isinstance(iterator, SavesItself) else []
+    return iterator._description() if isinstance(iterator, CheckpointMixin) else []
 
 
 def pipeline_text(iterator: Any) -> str:
@@ -150,7 +150,7 @@ def mixtures_may_change() -> AbstractContextManager[None]:
     return changes.allow_changes("component", "weights")
 
 
-class SavesItself:
+class CheckpointMixin:
     """Saving and restoring of an iterator, in the ways that Orbax and PyTorch ask for."""
 
     # The dataset that it was made by.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from grain.dataset.description.changes import ChangedPipelineError, allowed_changes, difference
+from grain.dataset.fingerprint.changes import ChangedPipelineError, allowed_changes, difference
 from grain.options import checked_int
 from grain.sharding import ShardOptions
 

@@ -6,15 +6,15 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from grain.dataset.feed import constant
+from grain.dataset.chunk import END, Chunk
 from grain.dataset.iterator import DatasetIterator
-from grain.dataset.runs import END, Run
+from grain.dataset.parent_cursor import constant
 
 # Something that took longer than this many times the limit is slow without more evidence.
 _CLEARLY = 25
 
 
-class Watch:
+class LatencyMonitor:
     """Tells whether something is always slow.
 
     A machine that is busy elsewhere makes anything slow now and then, so the fastest of the last few
@@ -56,14 +56,14 @@ class Watch:
         return bool(self._last) and min(self._last) < self._limit / 4
 
 
-class Turn:
+class CycleSlot:
     """A place in the cycle: a dataset that is being read.
 
     Attributes:
       number: which of the datasets it is.
       iterator: over the dataset; None until it is opened.
-      run: what was read last; it stays here when all of it was taken.
-      taken: how many elements of the run were taken.
+      chunk: what was read last; it stays here when all of it was taken.
+      taken: how many elements of the chunk were taken.
       state: where the dataset stands after what was taken; None until it is opened.
       first: where the iterator stood when it was opened.
       exhausted: whether the place waits for another dataset.
@@ -75,6 +75,7 @@ class Turn:
     """
 
     __slots__ = (
+        "chunk",
         "dropped",
         "ended",
         "error",
@@ -83,7 +84,6 @@ class Turn:
         "iterator",
         "number",
         "reads_ahead",
-        "run",
         "state",
         "taken",
         "watch",
@@ -100,33 +100,33 @@ class Turn:
         self.dropped = False
         self.watch = watch_of_elements()
         self.reads_ahead = False
-        self.set_run(END)
+        self.set_chunk(END)
 
-    def set_run(self, run: Run) -> None:
+    def set_chunk(self, chunk: Chunk) -> None:
         """Holds what was read."""
-        self.run = run
+        self.chunk = chunk
         self.taken = 0
 
     @property
     def available(self) -> int:
         """How many elements were read and not taken."""
-        return len(self.run.elements) - self.taken
+        return len(self.chunk.elements) - self.taken
 
     def take(self, count: int) -> list[Any]:
         """Takes elements that are available."""
         start = self.taken
         self.taken = start + count
-        self.state = self.run.mark(self.taken - 1)
-        return self.run.elements[start : self.taken]
+        self.state = self.chunk.mark(self.taken - 1)
+        return self.chunk.elements[start : self.taken]
 
     def hold_state(self) -> None:
         """Asks for a state that cannot be asked for any more once the dataset is read on."""
-        if self.run.live and self.state is not None:
+        if self.chunk.live and self.state is not None:
             # Copies, for a user's iterator may give the same object each time.
             before = copy.deepcopy(self.state())
-            places = range(len(self.run.elements))
-            states = [copy.deepcopy(self.run.state_after(place)) for place in places]
-            self.run = Run(self.run.elements, states.__getitem__)
+            places = range(len(self.chunk.elements))
+            states = [copy.deepcopy(self.chunk.state_after(place)) for place in places]
+            self.chunk = Chunk(self.chunk.elements, states.__getitem__)
             self.state = constant(before)
 
     def drop(self) -> None:
@@ -136,11 +136,11 @@ class Turn:
             self.iterator.close()
 
 
-def watch_of_elements() -> Watch:
+def watch_of_elements() -> LatencyMonitor:
     """Tells whether elements come so slowly that a thread should read them ahead."""
-    return Watch(limit=0.0002, times=8)
+    return LatencyMonitor(limit=0.0002, times=8)
 
 
-def watch_of_openings() -> Watch:
+def watch_of_openings() -> LatencyMonitor:
     """Tells whether datasets take so long to open that it should be done before their turn."""
-    return Watch(limit=0.001, times=3)
+    return LatencyMonitor(limit=0.001, times=3)

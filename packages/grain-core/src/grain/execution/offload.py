@@ -11,15 +11,15 @@ from typing import Any, TypeVar
 
 from grain import tree
 from grain.dataset.base import DatasetIterator
-from grain.dataset.feed import constant
-from grain.dataset.iterator import RunIterator, same_state
+from grain.dataset.chunk import END, Chunk
+from grain.dataset.iterator import ChunkIterator, same_state
 from grain.dataset.map import TransformIterDataset
-from grain.dataset.runs import END, Run
+from grain.dataset.parent_cursor import constant
 from grain.dataset.stages import StageIterDataset, with_counts, without_counts
-from grain.execution.blocks import BLOCK_SECONDS, SMALL_BLOCK_BYTES
-from grain.execution.crew import NOT_SENT, Workers
-from grain.execution.processes.errors import WorkerDied, WorkerError
+from grain.execution.fused_iterator import BLOCK_SECONDS, SMALL_BLOCK_BYTES
+from grain.execution.processes.error_report import WorkerDied, WorkerError
 from grain.execution.processes.pool import NotOutstanding, PoolClosed
+from grain.execution.worker_session import NOT_SENT, WorkerSession
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ class Functions:
         failed = -1
         behind: list[Behind] = []
         for number in range(begin, len(self.stages)):
-            result = self.stages[number]._apply_run(elements, firsts[number])
+            result = self.stages[number].apply_chunk(elements, firsts[number])
             if result.error is not None:
                 rest = elements[len(result.elements) + 1 :]
                 if error is not None:
@@ -139,14 +139,14 @@ class _Sent:
     """Elements that are with a worker, or the error that came instead of them.
 
     Attributes:
-      run: the elements; one without a ticket is still to be sent.
+      chunk: the elements; one without a ticket is still to be sent.
       start: how many were read before, all in all.
       stage: the function that is next for them.
       error: that of the function at `stage`, or the parent's where `stage` is -1.
       mark: finds the parent's state behind the error.
     """
 
-    run: Run
+    chunk: Chunk
     start: int
     stage: int = 0
     ticket: int | None = None
@@ -154,7 +154,7 @@ class _Sent:
     mark: Callable[[], Any] | None = None
 
 
-class FarmIterator(RunIterator[T]):
+class OffloadIterator(ChunkIterator[T]):
     """Applies functions to the elements of any iterator; slow ones are computed by workers, in order.
 
     Args:
@@ -168,7 +168,7 @@ class FarmIterator(RunIterator[T]):
         self,
         parent: DatasetIterator[Any],
         stages: Sequence[StageIterDataset[Any]],
-        workers: Workers,
+        workers: WorkerSession,
         buffer_size: int,
     ):
         super().__init__(parent)
@@ -177,23 +177,23 @@ class FarmIterator(RunIterator[T]):
         self._buffer = buffer_size
         self._number = workers.add(self._functions)
         self._sent: collections.deque[_Sent] = collections.deque()
-        self._farming = False
+        self._offloading = False
         # How often in a row it would have been better the other way.
         self._evidence = 0
         # How many elements go together: as many as take a moment.
         self._size = 1
         # Whether an interrupt now would lose what has been read from the parent.
-        self._torn = False
+        self._mid_pull = False
         self._restart([0] * len(self._functions.stages))
 
     def __str__(self) -> str:
-        return f"FarmIterator({self._functions})"
+        return f"OffloadIterator({self._functions})"
 
     def _restart(self, counts: Sequence[int]) -> None:
         """Goes on where the parent stands, with given counts of the functions."""
         self._forget_sent()
         self._sent.clear()
-        # What is left of the parent's last run.
+        # What is left of the parent's last chunk.
         self._held = END
         self._over = False
         # How many elements were read from the parent, and given; counts of the functions at the latter.
@@ -211,42 +211,42 @@ class FarmIterator(RunIterator[T]):
         """The parent's part of the state is where it stands."""
         self._mark: Callable[[], Any] = self._parent.get_state
         # Whether it stays what it is when the parent is advanced.
-        self._steady = False
+        self._state_captured = False
 
     def _counts_at(self, place: int) -> list[int]:
         """The counts of the functions before the element at `place` of all, if none fails until then."""
         return [count + place - self._given for count in self._counts]
 
-    def _pull(self, limit: int) -> Run:
-        self._torn = True
-        if self._farming:
+    def _pull(self, limit: int) -> Chunk:
+        self._mid_pull = True
+        if self._offloading:
             self._fill()
         if self._sent:
-            run = self._pull_sent()
+            chunk = self._pull_sent()
         elif self._over:
             self._over = False
             self._follow_parent()
-            run = END
+            chunk = END
         else:
-            run = self._pull_here(limit)
-        self._torn = False
-        return run
+            chunk = self._pull_here(limit)
+        self._mid_pull = False
+        return chunk
 
-    def _pull_sent(self) -> Run:
+    def _pull_sent(self) -> Chunk:
         """What comes of the elements that were sent first, or failed to be applied to here."""
         sent = self._sent[0]
         if sent.error is not None:
             self._sent.popleft()
             assert sent.mark is not None
-            self._mark, self._steady = sent.mark, True
+            self._mark, self._state_captured = sent.mark, True
             if sent.stage >= 0:
                 self._count_failure(sent.stage)
             raise sent.error
-        if sent.ticket is None and not self._farming:
+        if sent.ticket is None and not self._offloading:
             self._sent.popleft()
             return self._apply(sent)
         sent, applied = self._take()
-        self._adapt(sent.run, applied)
+        self._adapt(sent.chunk, applied)
         return self._give(sent, applied)
 
     def _take(self) -> tuple[_Sent, Applied]:
@@ -256,24 +256,24 @@ class FarmIterator(RunIterator[T]):
             try:
                 if sent.ticket is None:
                     self._submit(sent)
-                self._torn = False
+                self._mid_pull = False
                 applied: Applied = self._workers.told(sent.ticket)  # type: ignore[arg-type]
-                self._torn = True
+                self._mid_pull = True
             except NOT_SENT as error:
                 # The elements may be fine, but could not be sent. They are sent again, one by one so
                 # that what comes back of the others comes first.
-                self._torn = True
+                self._mid_pull = True
                 sent.ticket = None
                 if isinstance(error, NotOutstanding):
                     continue
                 if isinstance(error, (PoolClosed, WorkerDied)):
                     raise
                 self._sent.popleft()
-                if len(sent.run.elements) == 1:
+                if len(sent.chunk.elements) == 1:
                     # What cannot be sent need not be: a quicker function would not be, either.
                     return sent, self._apply_to(sent)
-                for place in range(len(sent.run.elements) - 1, -1, -1):
-                    alone = sent.run.rest(place).first(1)
+                for place in range(len(sent.chunk.elements) - 1, -1, -1):
+                    alone = sent.chunk.rest(place).first(1)
                     self._sent.appendleft(_Sent(alone, sent.start + place, sent.stage))
             else:
                 self._sent.popleft()
@@ -281,50 +281,52 @@ class FarmIterator(RunIterator[T]):
                     applied = self._apply_to(sent)  # For the error itself, which cannot be sent.
                 return sent, applied
 
-    def _pull_here(self, limit: int) -> Run:
+    def _pull_here(self, limit: int) -> Chunk:
         if not self._held.elements:
             self._follow_parent()
         start = self._read
-        run = self._next(min(limit, self._size))
-        return self._apply(_Sent(run, start)) if run.elements else END
+        chunk = self._next(min(limit, self._size))
+        return self._apply(_Sent(chunk, start)) if chunk.elements else END
 
-    def _apply(self, sent: _Sent) -> Run:
+    def _apply(self, sent: _Sent) -> Chunk:
         applied = self._apply_to(sent)
-        self._adapt(sent.run, applied)
+        self._adapt(sent.chunk, applied)
         return self._give(sent, applied)
 
     def _apply_to(self, sent: _Sent) -> Applied:
-        return self._functions.apply(sent.run.elements, self._counts, sent.stage)
+        return self._functions.apply(sent.chunk.elements, self._counts, sent.stage)
 
-    def _next(self, limit: int) -> Run:
+    def _next(self, limit: int) -> Chunk:
         """The next elements of the parent, `limit` at most."""
-        run, self._held = self._held, END
-        if not run.elements:
-            run = self._parent._next_run(limit)
-        if len(run.elements) > limit:
-            self._held = run.rest(limit)
-            run = run.first(limit)
-        self._read += len(run.elements)
-        return run
+        chunk, self._held = self._held, END
+        if not chunk.elements:
+            chunk = self._parent.next_chunk(limit)
+        if len(chunk.elements) > limit:
+            self._held = chunk.rest(limit)
+            chunk = chunk.first(limit)
+        self._read += len(chunk.elements)
+        return chunk
 
-    def _give(self, sent: _Sent, applied: Applied) -> Run:
-        """The run that was made of another one, and where the stream is after it."""
-        run, counts, made = sent.run, self._counts, END
+    def _give(self, sent: _Sent, applied: Applied) -> Chunk:
+        """The chunk that was made of another one, and where the stream is after it."""
+        chunk, counts, made = sent.chunk, self._counts, END
         if applied.elements:
-            made = Run(applied.elements, self._functions.states(run.state_after, counts), run.live)
-        self._steady = not run.live
+            made = Chunk(
+                applied.elements, self._functions.states(chunk.state_after, counts), chunk.live
+            )
+        self._state_captured = not chunk.live
         done = len(applied.elements)
         self._given += done
         self._counts = tuple(count + done for count in counts)
         if applied.error is None:
-            self._mark = run.mark(done - 1)
+            self._mark = chunk.mark(done - 1)
             return made
-        self._mark = run.mark(done)
+        self._mark = chunk.mark(done)
         self._count_failure(applied.failed)
         behind = applied.behind
         if behind is None:
-            behind = [Behind(sent.stage, run.elements[done + 1 :])]
-        self._put_back(_lasting(run), done + 1, behind)
+            behind = [Behind(sent.stage, chunk.elements[done + 1 :])]
+        self._put_back(_lasting(chunk), done + 1, behind)
         return self._fail_after(applied.error, made)
 
     def _count_failure(self, stage: int) -> None:
@@ -334,33 +336,33 @@ class FarmIterator(RunIterator[T]):
         if any(stage._counter_name for stage in self._functions.stages):
             self._forget_sent()  # They were sent with other counts.
 
-    def _put_back(self, run: Run, place: int, behind: Sequence[Behind]) -> None:
-        """Lets what is behind an error come next; it begins at `place` of the run."""
+    def _put_back(self, chunk: Chunk, place: int, behind: Sequence[Behind]) -> None:
+        """Lets what is behind an error come next; it begins at `place` of the chunk."""
         start = self._given - place
         entries = []
         for part in behind:
             if part.error is not None:
-                mark = run.mark(place)
+                mark = chunk.mark(place)
                 entries.append(_Sent(END, start + place, part.stage, error=part.error, mark=mark))
                 place += 1
             elif part.elements:
-                waiting = run.rest(place).first(len(part.elements)).replace(part.elements)
+                waiting = chunk.rest(place).first(len(part.elements)).replace(part.elements)
                 entries.append(_Sent(waiting, start + place, part.stage))
                 place += len(part.elements)
         self._sent.extendleft(reversed(entries))
 
-    def _adapt(self, run: Run, applied: Applied) -> None:
+    def _adapt(self, chunk: Chunk, applied: Applied) -> None:
         """Decides who computes the next elements, and how many at a time, by what these took."""
         if not applied.elements:
             return
-        count = len(run.elements)
+        count = len(chunk.elements)
         seconds = applied.seconds / len(applied.elements)
-        nbytes = tree.nbytes(run.elements[0]) + tree.nbytes(applied.elements[0])
+        nbytes = tree.nbytes(chunk.elements[0]) + tree.nbytes(applied.elements[0])
         cost = _MESSAGE_SECONDS / count + _ELEMENT_SECONDS + _BYTE_SECONDS * nbytes
-        otherwise = seconds < cost if self._farming else seconds > 2 * cost
+        otherwise = seconds < cost if self._offloading else seconds > 2 * cost
         self._evidence = self._evidence + 1 if otherwise else 0
         if self._evidence >= _ENOUGH_EVIDENCE:
-            self._farming, self._evidence = not self._farming, 0
+            self._offloading, self._evidence = not self._offloading, 0
         wanted = int(BLOCK_SECONDS / max(seconds, 1e-7))
         allowed = max(self._buffer // 2, SMALL_BLOCK_BYTES // max(1, nbytes))
         self._size = max(1, min(wanted, allowed, 2 * self._size))
@@ -368,28 +370,28 @@ class FarmIterator(RunIterator[T]):
     def _submit(self, sent: _Sent) -> None:
         counts = self._counts_at(sent.start)
         sent.ticket = self._workers.submit(
-            self._number, "compute", sent.run.elements, counts, sent.stage
+            self._number, "compute", sent.chunk.elements, counts, sent.stage
         )
 
     def _fill(self) -> None:
         """Sends elements ahead, enough to keep every worker busy and the buffer full."""
-        if not self._steady:
-            self._mark, self._steady = constant(copy.deepcopy(self._mark())), True
+        if not self._state_captured:
+            self._mark, self._state_captured = constant(copy.deepcopy(self._mark())), True
         depth = max(2, -(-self._buffer // self._size))
         if not all(sent.ticket or sent.error or self._is_sent(sent) for sent in self._sent):
             return
         while not self._over and len(self._sent) < self._workers.count * depth:
             start = self._read
             try:
-                run = self._next(self._size)
+                chunk = self._next(self._size)
             except Exception as error:
                 mark = constant(copy.deepcopy(self._parent.get_state()))
                 self._sent.append(_Sent(END, start, stage=-1, error=error, mark=mark))
                 return
-            if not run.elements:
+            if not chunk.elements:
                 self._over = True
                 return
-            sent = _Sent(_lasting(run), start)
+            sent = _Sent(_lasting(chunk), start)
             self._sent.append(sent)
             if not self._is_sent(sent):
                 return
@@ -407,9 +409,9 @@ class FarmIterator(RunIterator[T]):
 
     def _restore(self, state: Any) -> None:
         counts, below = without_counts(self._functions.stages, state, self)
-        if self._sent and not self._torn and same_state(self._live_state(), state):
+        if self._sent and not self._mid_pull and same_state(self._live_state(), state):
             return  # What was sent ahead comes next.
-        self._torn = False
+        self._mid_pull = False
         self._restart(counts)
         self._parent.set_state(below)
 
@@ -423,9 +425,9 @@ class FarmIterator(RunIterator[T]):
         self._workers.release(self._number)
 
 
-def _lasting(run: Run) -> Run:
-    """The same run, whose states can also be asked when the iterator has been advanced."""
-    if not run.live:
-        return run
-    states = [copy.deepcopy(run.state_after(place)) for place in range(len(run.elements))]
-    return Run(run.elements, states.__getitem__)
+def _lasting(chunk: Chunk) -> Chunk:
+    """The same chunk, whose states can also be asked when the iterator has been advanced."""
+    if not chunk.live:
+        return chunk
+    states = [copy.deepcopy(chunk.state_after(place)) for place in range(len(chunk.elements))]
+    return Chunk(chunk.elements, states.__getitem__)

@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from grain import tree
+from grain._exceptions import add_note
 from grain.dataset.base import DatasetIterator
+from grain.dataset.chunk import END, Chunk
 from grain.dataset.context import iteration_context
-from grain.dataset.iterator import RunIterator, state_field
-from grain.dataset.runs import END, Run
+from grain.dataset.iterator import ChunkIterator, state_field
 from grain.dataset.stages import without_counts
-from grain.execution.chain import Block, Chain, Computed
-from grain.execution.crew import NOT_SENT, Workers
+from grain.execution.drop_rate import Excess, FusedDropMonitor
+from grain.execution.fused_stage import Block, BlockResult, FusedStage
 from grain.execution.processes.pool import NotOutstanding
-from grain.execution.thresholds import Excess, Thresholds
-from grain.observe.notes import add_note
+from grain.execution.worker_session import NOT_SENT, WorkerSession
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class _Ahead:
     block: Block
 
 
-class ChainIterator(RunIterator[T]):
+class FusedIterator(ChunkIterator[T]):
     """Gives the elements of a chain in order, while workers compute blocks of it ahead.
 
     Args:
@@ -49,8 +49,8 @@ class ChainIterator(RunIterator[T]):
 
     def __init__(
         self,
-        chain: Chain,
-        workers: Workers,
+        chain: FusedStage,
+        workers: WorkerSession,
         buffer_size: int,
         stand_in: Callable[[], DatasetIterator[T]],
     ):
@@ -61,7 +61,7 @@ class ChainIterator(RunIterator[T]):
         self._stand_in = stand_in
         self._number = workers.add(chain)
         self._length = len(chain.boundary._parent)
-        self._thresholds = Thresholds(chain, self._context.options)
+        self._thresholds = FusedDropMonitor(chain, self._context.options)
         # Errors that come at the same place as the last one.
         self._further: list[Exception] = []
         self._ahead: collections.deque[_Ahead] = collections.deque()
@@ -70,7 +70,7 @@ class ChainIterator(RunIterator[T]):
         self._begin(0, [0] * len(chain.stages))
 
     def __str__(self) -> str:
-        return f"ChainIterator({self._chain})"
+        return f"FusedIterator({self._chain})"
 
     def _begin(self, index: int, counts: Sequence[int]) -> None:
         """Goes on at an index of the map dataset, with given counts of the operations."""
@@ -109,9 +109,9 @@ class ChainIterator(RunIterator[T]):
             self._ahead.append(_Ahead(ticket, block))
             self._submitted += count
 
-    def _pull(self, limit: int) -> Run:
+    def _pull(self, limit: int) -> Chunk:
         if self._instead is not None:
-            return self._instead._next_run(limit)
+            return self._instead.next_chunk(limit)
         if self._further:
             raise self._further.pop(0)
         while True:
@@ -128,16 +128,16 @@ class ChainIterator(RunIterator[T]):
             excess = self._thresholds.judge(block, computed)
             if computed.error is not None or excess is not None:
                 return self._fail(block, computed, excess)
-            run = self._run_of(computed)
+            chunk = self._run_of(computed)
             self._next_index = computed.next_index
             if computed.ended:
                 stop = computed.next_index
                 self._begin(stop, self._counts_at(stop))
                 self._stop = stop
-            if run.elements:
-                return run
+            if chunk.elements:
+                return chunk
 
-    def _fail(self, block: Block, computed: Computed, excess: Excess | None) -> Run:
+    def _fail(self, block: Block, computed: BlockResult, excess: Excess | None) -> Chunk:
         """Gives what comes before an error first; the stream goes on behind it."""
         errors = [] if excess is None else excess.errors
         index = computed.next_index if excess is None else excess.index
@@ -151,16 +151,16 @@ class ChainIterator(RunIterator[T]):
             counts = [sum(pair) for pair in zip(block.firsts, computed.counts, strict=True)]
         if excess is not None:
             computed.elements = computed.elements[: bisect_right(computed.ends, index)]
-        run = self._run_of(computed)
+        chunk = self._run_of(computed)
         self._begin(index, counts)
         self._further = errors[1:]
-        return self._fail_after(errors[0], run)
+        return self._fail_after(errors[0], chunk)
 
-    def _take(self) -> Computed | None:
+    def _take(self) -> BlockResult | None:
         """Waits for the next block; it stays the next one if the wait is interrupted."""
         ahead = self._ahead[0]
         try:
-            computed: Computed = self._workers.told(ahead.ticket)
+            computed: BlockResult = self._workers.told(ahead.ticket)
         except NOT_SENT as error:
             # The elements may be fine, but could not be sent. They are asked for again, one by one so
             # that those which can be sent come first.
@@ -177,7 +177,7 @@ class ChainIterator(RunIterator[T]):
         self._ahead.popleft()
         return computed
 
-    def _run_of(self, computed: Computed) -> Run:
+    def _run_of(self, computed: BlockResult) -> Chunk:
         if not computed.elements:
             return END
         chain, ends, origin, counts = self._chain, computed.ends, self._origin, self._counts
@@ -186,9 +186,9 @@ class ChainIterator(RunIterator[T]):
             index = ends[place]
             return chain.state_at(index, chain.counts_after(index - origin, counts))
 
-        return Run(computed.elements, state_after)
+        return Chunk(computed.elements, state_after)
 
-    def _adapt(self, computed: Computed) -> None:
+    def _adapt(self, computed: BlockResult) -> None:
         """Sizes the blocks to come by what this one took."""
         if not computed.elements:
             return
@@ -206,7 +206,7 @@ class ChainIterator(RunIterator[T]):
             allowed = max(allowed, min(readers, affordable))
         self._block_size = max(1, min(wanted, allowed, 2 * self._block_size))
 
-    def _go_on_instead(self, limit: int) -> Run:
+    def _go_on_instead(self, limit: int) -> Chunk:
         """Leaves what counts elements to this process; workers do what is below it."""
         state = self._live_state()
         self._begin(self._next_index, self._counts)
@@ -214,7 +214,7 @@ class ChainIterator(RunIterator[T]):
         with iteration_context(self._context):
             self._instead = self._stand_in()
         self._instead.set_state(state)
-        return self._instead._next_run(limit)
+        return self._instead.next_chunk(limit)
 
     def _live_state(self) -> Any:
         if self._instead is not None:

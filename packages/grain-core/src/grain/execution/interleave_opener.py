@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from grain.dataset.base import DatasetIterator
-from grain.dataset.interleave.openings import Opened
-from grain.dataset.runs import Run
-from grain.execution.leaving import start_thread
+from grain.dataset.chunk import Chunk
+from grain.dataset.interleave.opener import Opened
 from grain.execution.thread_prefetch import (
     ThreadPrefetchDatasetIterator,
 )
+from grain.execution.thread_shutdown import start_thread
 
 
 class ThreadsAhead:
@@ -60,12 +60,12 @@ class _Watched:
         self._parent = parent
         self._note = note
 
-    def _next_run(self, limit: int) -> Run:
+    def next_chunk(self, limit: int) -> Chunk:
         started = time.perf_counter()
-        run = self._parent._next_run(limit)
-        if run.elements:
-            self._note((time.perf_counter() - started) / len(run.elements))
-        return run
+        chunk = self._parent.next_chunk(limit)
+        if chunk.elements:
+            self._note((time.perf_counter() - started) / len(chunk.elements))
+        return chunk
 
 
 class ThreadOpener:

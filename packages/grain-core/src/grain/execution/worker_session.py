@@ -9,9 +9,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from grain.execution import sharing
-from grain.execution.leaving import forget_this_thread
-from grain.execution.processes.errors import Report, rebuild
+from grain.execution import shared_sources
+from grain.execution.processes.error_report import Report, rebuild
 from grain.execution.processes.pool import (
     NotOutstanding,
     PoolClosed,
@@ -19,7 +18,8 @@ from grain.execution.processes.pool import (
     WorkerPool,
 )
 from grain.execution.processes.unpicklable import explain_unpicklable
-from grain.execution.work import Work
+from grain.execution.task_dispatcher import TaskDispatcher
+from grain.execution.thread_shutdown import forget_this_thread
 
 # What is raised here when not an element failed but the worker, or the way from there to here.
 NOT_SENT = (Exception, SystemExit)
@@ -37,7 +37,7 @@ def threads_are_enough() -> bool:
     return enabled is not None and not enabled()
 
 
-class Workers:
+class WorkerSession:
     """The worker processes of one iterator; started when the first thing is asked of them.
 
     Args:
@@ -52,20 +52,20 @@ class Workers:
         self.count = count
         self._init = init
         self._shared = shared
-        self._parts: dict[int, _Part] = {}
+        self._parts: dict[int, _RemoteObject] = {}
         self._next_number = 0
         self._pool: WorkerPool | None = None
         self._first_ticket = 1
         self._closed = False
         self._turn = 0
         # Tickets of definitions and releases whose results, which say nothing, are still to be taken.
-        self._chores: collections.deque[int] = collections.deque()
+        self._pending_acks: collections.deque[int] = collections.deque()
 
     def add(self, part: Any, worker: int | None = None) -> int:
         """Makes a part of the pipeline known to the workers, or to one of them; returns its number."""
         number = self._next_number
         self._next_number += 1
-        self._parts[number] = _Part(part, worker, late=self._pool is not None)
+        self._parts[number] = _RemoteObject(part, worker, late=self._pool is not None)
         return number
 
     def release(self, number: int) -> None:
@@ -76,9 +76,9 @@ class Workers:
         pool = self._pool
         try:
             for worker in part.known if part.late else range(self.count):
-                self._chores.append(pool.submit((number, "release"), worker=worker))
+                self._pending_acks.append(pool.submit((number, "release"), worker=worker))
         except PoolInterrupted:
-            self._renew(pool)
+            self._restart_pool(pool)
 
     def start(self) -> WorkerPool:
         """The pool, running."""
@@ -86,7 +86,7 @@ class Workers:
             raise ValueError("Trying to advance a closed iterator: its worker processes are gone.")
         if self._pool is None:
             self._pool = WorkerPool(
-                Work({n: part.content for n, part in self._parts.items()}, self._shared),
+                TaskDispatcher({n: part.content for n, part in self._parts.items()}, self._shared),
                 num_workers=self.count,
                 worker_init_fn=self._init,
                 name_owner=_name_owner,
@@ -94,7 +94,7 @@ class Workers:
             )
         return self._pool
 
-    def _renew(self, interrupted: WorkerPool) -> None:
+    def _restart_pool(self, interrupted: WorkerPool) -> None:
         """Gives up workers that were interrupted in the middle of a message; others start when needed.
 
         They know all parts from the start. Whoever waits for a result of the old ones is told that it is
@@ -103,7 +103,7 @@ class Workers:
         if self._pool is not interrupted:
             return
         self._first_ticket = interrupted.next_ticket
-        self._chores.clear()
+        self._pending_acks.clear()
         for part in self._parts.values():
             part.late, part.known = False, set()
         self._pool = None
@@ -123,19 +123,19 @@ class Workers:
                     self._define(number, part, worker)
             return pool.submit((number, method, *arguments), worker=worker)
         except PoolInterrupted:
-            self._renew(pool)
+            self._restart_pool(pool)
             return self.submit(number, method, *arguments)
         except PoolClosed:
             self._wait_for_exit()
             raise
 
-    def _define(self, number: int, part: _Part, worker: int) -> None:
+    def _define(self, number: int, part: _RemoteObject, worker: int) -> None:
         try:
-            pickled = sharing.dumps(part.content, self._shared)
+            pickled = shared_sources.dumps(part.content, self._shared)
         except Exception as error:
             message = explain_unpicklable(part.content, "dataset", error, _name_owner)
             raise TypeError(message) from error
-        self._chores.append(self.start().submit((number, "define", pickled), worker=worker))
+        self._pending_acks.append(self.start().submit((number, "define", pickled), worker=worker))
         part.known.add(worker)
 
     def result(self, ticket: int) -> Any:
@@ -163,7 +163,7 @@ class Workers:
             self._take_chores(pool)
             raise
         except PoolInterrupted:
-            self._renew(pool)
+            self._restart_pool(pool)
             raise NotOutstanding(f"Ticket {ticket} is one of workers that are gone.") from None
         except PoolClosed:
             self._wait_for_exit()
@@ -179,8 +179,8 @@ class Workers:
             threading.Event().wait()
 
     def _take_chores(self, pool: WorkerPool) -> None:
-        while self._chores and pool.ready(self._chores[0]):
-            pool.result(self._chores.popleft())
+        while self._pending_acks and pool.ready(self._pending_acks[0]):
+            pool.result(self._pending_acks.popleft())
 
     def forget(self, ticket: int) -> None:
         """A result that nobody wants any more."""
@@ -194,7 +194,7 @@ class Workers:
             self._pool.close()
 
 
-class _Part:
+class _RemoteObject:
     """A part of the pipeline, and who knows of it.
 
     Attributes:

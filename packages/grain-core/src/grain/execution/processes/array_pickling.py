@@ -16,7 +16,7 @@ import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
-from grain.execution.allocation import Allocator, plain_allocator
+from grain.memory.allocation import Allocator, plain_allocator
 
 # Below this an array's bytes go into the pickle: cheaper than an entry in a table of buffers.
 _IN_BAND_BYTES = 512

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from grain.dataset.description.lines import KINDS, Line
+from grain.dataset.fingerprint.lines import KINDS, Line
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from grain.dataset.description.stable_text import stable_text
+from grain.dataset.fingerprint.stable_text import stable_text
 
 
 def call_text(name: str, arguments: Mapping[str, Any]) -> str:

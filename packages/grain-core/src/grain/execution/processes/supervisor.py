@@ -18,11 +18,11 @@ import time
 import weakref
 from collections.abc import Iterator
 
-from grain.execution.processes import jobfile, segments
+from grain.execution.processes import job_file, segments
+from grain.execution.processes.array_pickling import Pickled
+from grain.execution.processes.bootstrap_guard import require_started
 from grain.execution.processes.channel import Channel
 from grain.execution.processes.control import Cancelled, WorkerPage, control_size
-from grain.execution.processes.pickling import Pickled
-from grain.execution.processes.starting import require_started
 
 # The path must be complete before the first import, and only builtin modules are needed for that.
 # What is imported stays: to look for garbage among it meanwhile takes up to a tenth of the time.
@@ -48,7 +48,7 @@ _NO_SPINNING = {"OPENBLAS_THREAD_TIMEOUT": "4"}
 _SOCKET_BYTES = 1 << 20
 
 
-class Crew:
+class WorkerProcesses:
     """Running workers, one channel to each, and one queue of tasks that any of them may take.
 
     `end` (also called when the interpreter exits) leaves no process and no descriptor behind.
@@ -79,7 +79,7 @@ class Crew:
 
     def _start(self, job: Pickled, init: Pickled | None, budget: int) -> None:
         with contextlib.ExitStack() as inherited:  # closed here once every worker has its copy
-            job_fd, setup_bytes = jobfile.write(job, init)
+            job_fd, setup_bytes = job_file.write(job, init)
             inherited.callback(os.close, job_fd)
             control_fd = segments.unnamed_file(control_size(self.count))
             inherited.callback(os.close, control_fd)
@@ -127,14 +127,14 @@ class Crew:
             return self.processes[worker].wait(timeout)
         return None
 
-    def fallen(self) -> int | None:
+    def find_dead(self) -> int | None:
         """A worker that has ended, if one has."""
         for index, process in enumerate(self.processes):
             if process.poll() is not None:
                 return index
         return None
 
-    def hang_up(self) -> None:
+    def close_channels(self) -> None:
         """Tells all workers to finish; whoever waits for a socket of this crew wakes up."""
         for channel in self.channels:
             with contextlib.suppress(OSError):
@@ -150,7 +150,7 @@ class Crew:
             try:
                 self.ended = True
                 _crews.discard(self)
-                self.hang_up()
+                self.close_channels()
                 self._signal_starting()
                 self._wait(self._grace)
                 self._signal(signal.SIGTERM)
@@ -163,7 +163,7 @@ class Crew:
                 finally:
                     self._open.close()
 
-    def let_go(self) -> None:
+    def release_shared_memory(self) -> None:
         """Forgets the memory that was common with the workers, once they have ended.
 
         Arrays that were received keep theirs, and who still holds the crew holds nothing more.
@@ -198,7 +198,7 @@ class Crew:
                 return
 
 
-_crews: weakref.WeakSet[Crew] = weakref.WeakSet()
+_crews: weakref.WeakSet[WorkerProcesses] = weakref.WeakSet()
 
 
 def _abandon_all() -> None:

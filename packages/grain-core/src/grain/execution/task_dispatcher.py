@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from grain.execution import sharing
-from grain.execution.processes.errors import report
+from grain.execution import shared_sources
+from grain.execution.processes.error_report import report
 
 # Set in worker processes: there, nothing starts processes of its own.
 _in_worker = False
@@ -17,7 +17,7 @@ def in_worker() -> bool:
     return _in_worker
 
 
-class Work:
+class TaskDispatcher:
     """What every worker is given when it starts: the parts of the pipeline it may be asked for.
 
     A part is any object with methods that can be asked for by name. Where one of them returns an
@@ -39,7 +39,7 @@ class Work:
     def _do(self, task: tuple[Any, ...]) -> Any:
         number, name, *arguments = task
         if name == "define":
-            self._parts[number] = sharing.loads(arguments[0], self._shared)
+            self._parts[number] = shared_sources.loads(arguments[0], self._shared)
             return None
         if name == "release":
             part = self._parts.pop(number, None)

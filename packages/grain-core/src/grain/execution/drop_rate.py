@@ -7,8 +7,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from grain.dataset import filter as filter_ops
-from grain.dataset.filter import DropWatch
-from grain.execution.chain import Block, Chain, Computed
+from grain.dataset.filter import DropRateMonitor
+from grain.execution.fused_stage import Block, BlockResult, FusedStage
 from grain.options import DatasetOptions
 
 
@@ -25,24 +25,24 @@ class Excess:
     errors: list[Exception]
 
 
-class Thresholds:
+class FusedDropMonitor:
     """One watch for each part of a chain that drops elements: the boundary, and filters.
 
     A chain that counts has none: it relies on all elements being there.
     """
 
-    def __init__(self, chain: Chain, options: DatasetOptions):
-        self._watches: dict[int, DropWatch] = {}
+    def __init__(self, chain: FusedStage, options: DatasetOptions):
+        self._watches: dict[int, DropRateMonitor] = {}
         if chain.aligned:
             return
         if not chain.boundary._allow_nones:
-            self._watches[0] = DropWatch(chain.boundary._iterator_name, options)
+            self._watches[0] = DropRateMonitor(chain.boundary._iterator_name, options)
         for place, stage in enumerate(chain.stages, start=1):
             if stage._drops:
                 name = "FilterDatasetIterator" + str(stage).removeprefix(type(stage).__name__)
-                self._watches[place] = DropWatch(name, options)
+                self._watches[place] = DropRateMonitor(name, options)
 
-    def judge(self, block: Block, computed: Computed) -> Excess | None:
+    def judge(self, block: Block, computed: BlockResult) -> Excess | None:
         """Counts what became of a block, up to where too much of it was dropped."""
         inputs = {place: self._inputs(place, block, computed) for place in self._watches}
         windows_last = [
@@ -56,13 +56,15 @@ class Thresholds:
         return self._judge_windows(inputs, computed)
 
     @staticmethod
-    def _inputs(place: int, block: Block, computed: Computed) -> Sequence[int]:
+    def _inputs(place: int, block: Block, computed: BlockResult) -> Sequence[int]:
         """For each element that a part dealt with, the index in the map dataset right after it."""
         if place == 0:
             return range(block.start + 1, computed.next_index + 1)
         return computed.passages[place - 1][: computed.counts[place - 1]]
 
-    def _judge_windows(self, inputs: dict[int, Sequence[int]], computed: Computed) -> Excess | None:
+    def _judge_windows(
+        self, inputs: dict[int, Sequence[int]], computed: BlockResult
+    ) -> Excess | None:
         """Looks at windows in the order in which they end; of those that end together, the top first."""
         counted = dict.fromkeys(self._watches, 0)
         errors: list[Exception] = []

@@ -8,17 +8,17 @@ from typing import Any
 
 from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
 from grain.dataset.batch import BatchFn, checked_batch_fn
-from grain.dataset.description.changes import allowed_changes, allowing
-from grain.dataset.elastic import state as elastic_state
-from grain.dataset.elastic.steps import GlobalStepsIterDataset
-from grain.dataset.iterator import RunIterator, state_field
-from grain.dataset.runs import Run
-from grain.dataset.saving import (
-    SavesItself,
+from grain.dataset.checkpointing import (
+    CheckpointMixin,
     compare_pipelines,
     mixtures_may_change,
     read_any_pipeline,
 )
+from grain.dataset.chunk import Chunk
+from grain.dataset.elastic import elastic_state as elastic_state
+from grain.dataset.elastic.steps import GlobalStepsIterDataset
+from grain.dataset.fingerprint.changes import allowed_changes, allowing
+from grain.dataset.iterator import ChunkIterator, state_field
 from grain.dataset.shard_batches import (
     BatchShare,
     Remainder,
@@ -30,7 +30,7 @@ from grain.options import MultiprocessingOptions, ReadOptions, checked_int, chec
 from grain.sharding import ShardOptions, checked_shard_options
 
 
-class ElasticIterator(SavesItself, IterDataset[Any]):
+class ElasticIterator(CheckpointMixin, IterDataset[Any]):
     """One shard's part of the global batches of a dataset.
 
     The state is a place in the whole dataset, the same for all shards, so that training can go on with
@@ -207,7 +207,7 @@ class ElasticIterator(SavesItself, IterDataset[Any]):
         return self._ahead(steps.map(self._make))
 
 
-class ElasticDatasetIterator(RunIterator[Any]):
+class ElasticDatasetIterator(ChunkIterator[Any]):
     """Gives one shard's batches; its state is a place in the whole dataset."""
 
     def __init__(self, elastic: ElasticIterator, batches: IterDataset[Any]):
@@ -261,11 +261,11 @@ class IndexedElasticDatasetIterator(ElasticDatasetIterator):
         self._start = 0
         self._given = 0
 
-    def _pull(self, limit: int) -> Run:
-        run = self._batches._next_run(limit)
+    def _pull(self, limit: int) -> Chunk:
+        chunk = self._batches.next_chunk(limit)
         state_after = self._states_from(self._given + 1)
-        self._given += len(run.elements)
-        return Run(run.elements, state_after)
+        self._given += len(chunk.elements)
+        return Chunk(chunk.elements, state_after)
 
     def _states_from(self, given: int) -> Callable[[int], Any]:
         """The states after that many batches and after each one that follows."""
@@ -304,8 +304,8 @@ class StreamElasticDatasetIterator(ElasticDatasetIterator):
     def __init__(self, elastic: ElasticIterator):
         super().__init__(elastic, elastic._batches_of_stream())
 
-    def _pull(self, limit: int) -> Run:
-        return self._batches._next_run(limit)
+    def _pull(self, limit: int) -> Chunk:
+        return self._batches.next_chunk(limit)
 
     def _live_state(self) -> Any:
         return self._batches.get_state()

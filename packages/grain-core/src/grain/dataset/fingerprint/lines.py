@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Self, TypeGuard
 
 import numpy as np
 
-from grain.dataset.description.operation_text import ARGUMENTS, call_text
-from grain.dataset.description.stable_text import stable_line, stable_text
+from grain.dataset.fingerprint.operation_text import ARGUMENTS, call_text
+from grain.dataset.fingerprint.stable_text import stable_line, stable_text
 
 KINDS = ("source", "file", "sampler", "shard", "operation", "component", "weights")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from grain.execution.recycling import ALIGNMENT, Recycler
+from grain.memory.buffer_pool import ALIGNMENT, BufferPool
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -24,7 +24,7 @@ MIN_ALIGNED_BYTES = 64 * 1024
 # Smaller arrays seldom go back to the system when they are freed.
 _MIN_RECYCLED_BYTES = 256 * 1024
 
-_recycler = Recycler()
+_recycler = BufferPool()
 
 
 def plain_allocator(shape: Shape, dtype: DTypeLike) -> NDArray[Any]:

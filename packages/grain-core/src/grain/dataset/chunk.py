@@ -1,7 +1,7 @@
 """Runs: how elements travel inside the library.
 
-A run is a list of consecutive elements, together with the state of the iterator right after each of
-them. Operations work on whole runs, so that they pay per run and not per element; a state is made
+A chunk is a list of consecutive elements, together with the state of the iterator right after each of
+them. Operations work on whole chunks, so that they pay per chunk and not per element; a state is made
 only when somebody asks for it.
 """
 
@@ -11,14 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Run:
-    """Consecutive elements of an iterator; an empty run is the end of the stream.
+class Chunk:
+    """Consecutive elements of an iterator; an empty chunk is the end of the stream.
 
     Attributes:
       elements: the elements.
-      state_after: gives the iterator's state right after the element at a place of this run.
+      state_after: gives the iterator's state right after the element at a place of this chunk.
       live: whether states can be asked only until the iterator is advanced again, as for iterators
-        that users write. Who holds a live run must not read ahead.
+        that users write. Who holds a live chunk must not read ahead.
     """
 
     __slots__ = ("elements", "live", "state_after")
@@ -28,44 +28,44 @@ class Run:
         self.state_after = state_after
         self.live = live
 
-    def replace(self, elements: list[Any]) -> Run:
+    def replace(self, elements: list[Any]) -> Chunk:
         """The same places with other elements."""
-        return Run(elements, self.state_after, self.live)
+        return Chunk(elements, self.state_after, self.live)
 
-    def pick(self, elements: list[Any], places: list[int]) -> Run:
+    def pick(self, elements: list[Any], places: list[int]) -> Chunk:
         """Elements that came from some of the places."""
         state_after = self.state_after
-        return Run(elements, lambda place: state_after(places[place]), self.live)
+        return Chunk(elements, lambda place: state_after(places[place]), self.live)
 
     def mark(self, place: int) -> Callable[[], Any]:
         """A function that gives the state after the element at `place`, when it is asked."""
         state_after = self.state_after  # The elements need not live as long as their states.
         return lambda: state_after(place)
 
-    def rest(self, taken: int) -> Run:
+    def rest(self, taken: int) -> Chunk:
         """What is left when the first `taken` elements are gone."""
         if not taken:
             return self
         state_after = self.state_after
-        return Run(self.elements[taken:], lambda place: state_after(place + taken), self.live)
+        return Chunk(self.elements[taken:], lambda place: state_after(place + taken), self.live)
 
-    def first(self, count: int) -> Run:
+    def first(self, count: int) -> Chunk:
         """The first `count` elements."""
-        return Run(self.elements[:count], self.state_after, self.live)
+        return Chunk(self.elements[:count], self.state_after, self.live)
 
 
 def _no_state(place: int) -> Any:
-    raise IndexError(f"An empty run has no state at place {place}.")
+    raise IndexError(f"An empty chunk has no state at place {place}.")
 
 
-END = Run([], _no_state)
+END = Chunk([], _no_state)
 
 
 class EndOfDataError(Exception):
     """Raised by a dataset that does not know its length ahead: there are no more elements."""
 
 
-class Partial(list[Any]):
+class PartialRead(list[Any]):
     """The elements before one that failed, and the error it failed with."""
 
     def __init__(self, elements: list[Any], error: Exception):

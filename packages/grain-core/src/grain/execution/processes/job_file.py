@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from grain.execution.processes import frames, pickling, segments
-from grain.execution.processes.pickling import Pickled
+from grain.execution.processes import array_pickling, framing, segments
+from grain.execution.processes.array_pickling import Pickled
 
 
 class Setup(NamedTuple):
@@ -39,7 +39,7 @@ class Setup(NamedTuple):
             piece.toreadonly() if readonly else piece
             for piece, (_, _, readonly) in zip(pieces, table, strict=True)
         ]
-        return pickling.loads(buffers[0], buffers[1:])
+        return array_pickling.loads(buffers[0], buffers[1:])
 
 
 def write(job: Pickled, init: Pickled | None) -> tuple[int, int]:
@@ -56,14 +56,14 @@ def write(job: Pickled, init: Pickled | None) -> tuple[int, int]:
         for number, piece in enumerate((memoryview(pickled.stream), *pickled.buffers)):
             table.append((size, piece.nbytes, number > 0 and piece.readonly))
             pieces.append((size, piece))
-            size += frames.aligned(piece.nbytes)
+            size += framing.aligned(piece.nbytes)
         return table
 
     tables = (None if init is None else add(init), add(job))
     path = [entry for entry in sys.path if isinstance(entry, str)]
     argv = list(getattr(sys, "argv", [""]))
     setup = marshal.dumps((path, argv, size, *tables))
-    start = frames.aligned(len(setup))
+    start = framing.aligned(len(setup))
     fd = segments.unnamed_file(start + max(size, 1))
     try:
         _write_at(fd, memoryview(setup), 0)
@@ -78,7 +78,7 @@ def write(job: Pickled, init: Pickled | None) -> tuple[int, int]:
 def read(fd: int, setup_bytes: int) -> Setup:
     """Maps the file and closes the descriptor."""
     _, argv, size, init, job = marshal.loads(os.pread(fd, setup_bytes, 0))
-    start = frames.aligned(setup_bytes)
+    start = framing.aligned(setup_bytes)
     memory = segments.map_private(fd, start + max(size, 1))
     os.close(fd)
     return Setup(argv, memory[start:], init, job)

@@ -37,13 +37,13 @@ def keep_freed_memory() -> None:
     np.empty(_FREED_ONCE, np.uint8)
 
 
-class Recycler:
+class BufferPool:
     """Aligned memory; what is not used any more is kept for the next that asks, within bounds.
 
     There is no lock: memory comes back whenever the last array over it goes, in any thread and in the
     middle of anything. Single steps on a deque are atomic, and who loses a race makes new memory.
 
-    >>> recycler = Recycler()
+    >>> recycler = BufferPool()
     >>> first = recycler.take(1_000_000)
     >>> address = first.ctypes.data
     >>> del first

@@ -1,0 +1,1 @@
+"""Allocation and reuse of memory for large arrays; knows nothing of datasets."""
