@@ -31,8 +31,7 @@ class Hostile:
 
 
 LOADERS = (
-    "loader_reads_every_record loader_resumes_from_every_state workers_read_the_same"
-    " shards_are_disjoint_and_complete"
+    "check_loader_order check_loader_resume check_loader_workers check_shards_partition_records"
 )
 """How a loader reads, one by one or many at a time, it decides by how long reads take."""
 
@@ -81,290 +80,296 @@ DOUBLED = [{**element, "row": element["row"] * 2} for element in good.ELEMENTS]
 HOSTILE: tuple[Hostile, ...] = (
     source(
         sources.ClaimsTooMany,
-        "every_index_reads",
+        "check_all_indices_readable",
         perhaps=LOADERS,
     ),
-    source(sources.ClaimsTooFew, "gives_the_expected_elements"),
-    source(sources.OffByOne, "gives_the_expected_elements"),
-    source(sources.RaisesKeyError, "outside_is_an_index_error"),
-    source(sources.WrapsAround, "outside_is_an_index_error"),
-    source(sources.RefusesNumpyIntegers, "numpy_integers_index"),
+    source(sources.ClaimsTooFew, "check_expected_elements"),
+    source(sources.OffByOne, "check_expected_elements"),
+    source(sources.RaisesKeyError, "check_out_of_range_index"),
+    source(sources.WrapsAround, "check_out_of_range_index"),
+    source(sources.RefusesNumpyIntegers, "check_numpy_integer_index"),
     source(
         sources.HoldsAHandle,
-        "pickles_fresh",
-        also="pickles_after_use pickles_into_another_process workers_read_the_same",
+        "check_pickle_new_instance",
+        also="check_pickle_used_instance check_pickle_across_processes check_loader_workers",
     ),
     source(
         sources.ForgetsWhenPickled,
-        "pickles_fresh",
-        also="pickles_after_use pickles_into_another_process",
+        "check_pickle_new_instance",
+        also="check_pickle_used_instance check_pickle_across_processes",
     ),
-    source(sources.HoldsAHandleOnceRead, "pickles_after_use"),
-    source(sources.ForgetsWhenPickledAfterUse, "pickles_after_use"),
+    source(sources.HoldsAHandleOnceRead, "check_pickle_used_instance"),
+    source(sources.ForgetsWhenPickledAfterUse, "check_pickle_used_instance"),
     source(
-        sources.LivesInAModuleVariable, "pickles_into_another_process", also="workers_read_the_same"
+        sources.LivesInAModuleVariable, "check_pickle_across_processes", also="check_loader_workers"
     ),
-    source(sources.CarriesAllData, "pickle_is_small"),
-    source(sources.CarriesWhatWasRead, "pickle_is_small"),
-    source(sources.ReadsTheClock, "same_again", perhaps=ANY, elements=None),
-    source(sources.DrawsWhenMade, "same_in_a_fresh_instance", perhaps=ANY, elements=None),
-    source(sources.OrderedByHash, "same_in_another_process", elements=None),
+    source(sources.CarriesAllData, "check_pickle_size"),
+    source(sources.CarriesWhatWasRead, "check_pickle_size"),
+    source(sources.ReadsTheClock, "check_repeatable_read", perhaps=ANY, elements=None),
+    source(sources.DrawsWhenMade, "check_repeatable_across_instances", perhaps=ANY, elements=None),
+    source(sources.OrderedByHash, "check_repeatable_across_processes", elements=None),
     source(
         sources.NeverSeeksBack,
-        "same_in_any_order",
-        also="pickles_after_use shares_no_memory_with_elements",
-        perhaps="loader_reads_every_record reads_in_threads",
+        "check_read_order_independent",
+        also="check_pickle_used_instance check_elements_not_aliased",
+        perhaps="check_loader_order check_concurrent_reads",
     ),
-    source(sources.SharesAPosition, "reads_in_threads"),
+    source(sources.SharesAPosition, "check_concurrent_reads"),
     source(
         sources.BelongsToItsThread,
-        "reads_in_threads",
+        "check_concurrent_reads",
         perhaps=LOADERS,
     ),
     source(
         sources.BatchedSorts,
-        "batched_keeps_the_order_asked",
-        also="batched_takes_arrays",
+        "check_batched_read_order",
+        also="check_batched_read_array_indices",
         perhaps=LOADERS,
     ),
     source(
         sources.BatchedDropsRepeats,
-        "batched_repeats_what_is_repeated",
+        "check_batched_read_repeats",
         perhaps=LOADERS,
     ),
-    source(sources.BatchedNeedsOne, "batched_of_nothing_is_empty", also="batched_takes_arrays"),
-    source(sources.BatchedRefusesArrays, "batched_takes_arrays"),
-    source(sources.BatchedWrapsAround, "batched_outside_is_an_index_error"),
+    source(
+        sources.BatchedNeedsOne, "check_batched_read_empty", also="check_batched_read_array_indices"
+    ),
+    source(sources.BatchedRefusesArrays, "check_batched_read_array_indices"),
+    source(sources.BatchedWrapsAround, "check_batched_read_out_of_range"),
     source(
         sources.BatchedGivesOtherTypes,
-        "batched_equals_single",
+        "check_batched_read_equals_single",
         also=(
-            "batched_keeps_the_order_asked batched_repeats_what_is_repeated batched_takes_arrays"
+            "check_batched_read_order check_batched_read_repeats check_batched_read_array_indices"
         ),
-        perhaps="loader_reads_every_record shards_are_disjoint_and_complete",
+        perhaps="check_loader_order check_shards_partition_records",
     ),
     source(
         sources.BatchedGivesATuple,
-        "batched_equals_single",
+        "check_batched_read_equals_single",
         also=(
-            "batched_keeps_the_order_asked batched_of_nothing_is_empty"
-            " batched_repeats_what_is_repeated batched_takes_arrays"
+            "check_batched_read_order check_batched_read_empty"
+            " check_batched_read_repeats check_batched_read_array_indices"
         ),
     ),
-    source(sources.ColumnsSort, "columns_equal_stacking"),
-    source(sources.ColumnsGiveOtherTypes, "columns_equal_stacking"),
-    source(sources.FillsOneBuffer, "leaves_what_it_gave_alone", perhaps="reads_in_threads"),
-    source(sources.ChangesWhatItGave, "leaves_what_it_gave_alone", perhaps="reads_in_threads"),
-    source(sources.GivesItsOwnArrays, "shares_no_memory_with_elements"),
-    source(sources.GivesItsOwnDicts, "shares_no_memory_with_elements"),
+    source(sources.ColumnsSort, "check_columns_equal_stacked_records"),
+    source(sources.ColumnsGiveOtherTypes, "check_columns_equal_stacked_records"),
     source(
-        sources.ShowsItsAddress, "repr_holds_no_address", also="loader_resumes_from_every_state"
+        sources.FillsOneBuffer, "check_elements_not_overwritten", perhaps="check_concurrent_reads"
     ),
+    source(
+        sources.ChangesWhatItGave,
+        "check_elements_not_overwritten",
+        perhaps="check_concurrent_reads",
+    ),
+    source(sources.GivesItsOwnArrays, "check_elements_not_aliased"),
+    source(sources.GivesItsOwnDicts, "check_elements_not_aliased"),
+    source(sources.ShowsItsAddress, "check_repr_without_address", also="check_loader_resume"),
     source(
         sources.ShowsHowOftenItWasRead,
-        "repr_does_not_change",
-        also="repr_is_the_same_in_another_process",
+        "check_repr_stable",
+        also="check_repr_across_processes",
     ),
-    source(sources.ShowsItsProcess, "repr_is_the_same_in_another_process"),
-    source(sources.ShowsAHash, "repr_is_the_same_in_another_process"),
+    source(sources.ShowsItsProcess, "check_repr_across_processes"),
+    source(sources.ShowsAHash, "check_repr_across_processes"),
     source(
         sources.ClaimsBatched,
-        "declared_capabilities_hold",
+        "check_declared_capabilities_present",
         also=(
-            "batched_equals_single batched_keeps_the_order_asked"
-            " batched_of_nothing_is_empty batched_outside_is_an_index_error"
-            " batched_repeats_what_is_repeated batched_takes_arrays"
+            "check_batched_read_equals_single check_batched_read_order"
+            " check_batched_read_empty check_batched_read_out_of_range"
+            " check_batched_read_repeats check_batched_read_array_indices"
         ),
     ),
-    source(sources.ClaimsColumns, "declared_capabilities_hold"),
+    source(sources.ClaimsColumns, "check_declared_capabilities_present"),
     source(
-        sources.ClaimsToClose, "declared_capabilities_hold", also="closing_gives_everything_back"
+        sources.ClaimsToClose,
+        "check_declared_capabilities_present",
+        also="check_close_releases_resources",
     ),
-    source(sources.ClaimsPatterns, "declared_capabilities_hold"),
+    source(sources.ClaimsPatterns, "check_declared_capabilities_present"),
     source(
         sources.ReadsPatternsWrongly,
-        "declared_capabilities_hold",
+        "check_declared_capabilities_present",
         ways={Capability.GLOBS: sources.OffByOne},
     ),
-    source(sources.DeniesBatched, "present_capabilities_are_declared"),
-    source(sources.DeniesColumns, "present_capabilities_are_declared"),
-    source(sources.DeniesToClose, "present_capabilities_are_declared"),
+    source(sources.DeniesBatched, "check_present_capabilities_declared"),
+    source(sources.DeniesColumns, "check_present_capabilities_declared"),
+    source(sources.DeniesToClose, "check_present_capabilities_declared"),
     source(
         sources.DeniesPatterns,
-        "present_capabilities_are_declared",
+        "check_present_capabilities_declared",
         ways={Capability.GLOBS: good.GoodSource},
     ),
-    source(sources.LeaksAHandlePerRead, "reading_takes_no_more_each_time"),
-    source(sources.LeaksAHandlePerInstance, "dropping_gives_everything_back"),
-    source(sources.LeaksAThread, "dropping_gives_everything_back"),
-    source(sources.KeepsItsFileWhenClosed, "closing_gives_everything_back"),
-    source(sources.ClosesOnlyOnce, "closing_gives_everything_back"),
-    stream(streams.IsNoIterDataset, "is_an_iter_dataset", also="workers_read_the_same_stream"),
-    stream(streams.LosesARecord, "gives_the_expected_elements"),
-    stream(streams.HasOnePosition, "fresh_iterators_start_over"),
-    stream(streams.BeginsAgain, "ends_and_stays_ended", perhaps="workers_read_the_same_stream"),
-    stream(
-        streams.FailsAfterItsEnd, "ends_and_stays_ended", perhaps="workers_read_the_same_stream"
-    ),
+    source(sources.LeaksAHandlePerRead, "check_no_leak_per_read"),
+    source(sources.LeaksAHandlePerInstance, "check_no_leak_per_instance"),
+    source(sources.LeaksAThread, "check_no_leak_per_instance"),
+    source(sources.KeepsItsFileWhenClosed, "check_close_releases_resources"),
+    source(sources.ClosesOnlyOnce, "check_close_releases_resources"),
+    stream(streams.IsNoIterDataset, "check_iter_dataset_types", also="check_stream_workers"),
+    stream(streams.LosesARecord, "check_expected_elements"),
+    stream(streams.HasOnePosition, "check_iterators_independent"),
+    stream(streams.BeginsAgain, "check_exhaustion_is_final", perhaps="check_stream_workers"),
+    stream(streams.FailsAfterItsEnd, "check_exhaustion_is_final", perhaps="check_stream_workers"),
     stream(
         streams.RestoresOneTooFar,
-        "state_restores_at_every_step",
-        also="state_restores_twice state_survives_json",
-        perhaps="workers_read_the_same_stream",
+        "check_state_restores_new_iterator",
+        also="check_state_restores_used_iterator check_state_json_round_trip",
+        perhaps="check_stream_workers",
     ),
     stream(
         streams.HasNoStateAtTheEnd,
-        "state_restores_at_every_step",
-        also="state_restores_twice state_survives_json",
+        "check_state_restores_new_iterator",
+        also="check_state_restores_used_iterator check_state_json_round_trip",
     ),
-    stream(streams.UsesUpTheState, "state_restores_twice"),
-    stream(streams.KeepsItsBuffer, "state_restores_twice"),
-    stream(streams.RestoresOnlyOnce, "state_restores_twice"),
-    stream(streams.HasANumpyState, "state_survives_json"),
-    stream(streams.HasATupleState, "state_survives_json"),
-    stream(streams.HasNumbersAsKeys, "state_survives_json"),
-    stream(streams.HandsOutItsOwnState, "state_is_a_snapshot"),
-    stream(streams.CountsWhoAsks, "taking_the_state_changes_nothing"),
+    stream(streams.UsesUpTheState, "check_state_restores_used_iterator"),
+    stream(streams.KeepsItsBuffer, "check_state_restores_used_iterator"),
+    stream(streams.RestoresOnlyOnce, "check_state_restores_used_iterator"),
+    stream(streams.HasANumpyState, "check_state_json_round_trip"),
+    stream(streams.HasATupleState, "check_state_json_round_trip"),
+    stream(streams.HasNumbersAsKeys, "check_state_json_round_trip"),
+    stream(streams.HandsOutItsOwnState, "check_state_is_snapshot"),
+    stream(streams.CountsWhoAsks, "check_get_state_without_side_effects"),
     stream(
         streams.ReadsToKnowItsState,
-        "taking_the_state_changes_nothing",
-        also="state_restores_at_every_step state_restores_twice state_survives_json",
-        perhaps="workers_read_the_same_stream",
+        "check_get_state_without_side_effects",
+        also=(
+            "check_state_restores_new_iterator check_state_restores_used_iterator"
+            " check_state_json_round_trip"
+        ),
+        perhaps="check_stream_workers",
     ),
     stream(
         streams.StreamHoldsAHandle,
-        "pickles_fresh",
+        "check_pickle_new_instance",
         also=(
-            "closing_an_iterator_gives_everything_back pickles_after_use"
-            " pickles_into_another_process workers_read_the_same_stream"
+            "check_iterator_close_releases_resources check_pickle_used_instance"
+            " check_pickle_across_processes check_stream_workers"
         ),
     ),
     stream(
         streams.StreamLivesInAModuleVariable,
-        "pickles_into_another_process",
-        also="workers_read_the_same_stream",
+        "check_pickle_across_processes",
+        also="check_stream_workers",
     ),
-    stream(streams.StreamCarriesAllData, "pickle_is_small"),
-    stream(streams.StreamReadsTheClock, "same_again", perhaps=ANY, elements=None),
-    stream(streams.StreamOrderedByHash, "same_in_another_process", elements=None),
-    stream(
-        streams.KnowsItsProcess, "workers_read_the_same_stream", also="pickles_into_another_process"
-    ),
+    stream(streams.StreamCarriesAllData, "check_pickle_size"),
+    stream(streams.StreamReadsTheClock, "check_repeatable_read", perhaps=ANY, elements=None),
+    stream(streams.StreamOrderedByHash, "check_repeatable_across_processes", elements=None),
+    stream(streams.KnowsItsProcess, "check_stream_workers", also="check_pickle_across_processes"),
     stream(
         streams.StreamFillsOneBuffer,
-        "leaves_what_it_gave_alone",
-        perhaps="workers_read_the_same_stream",
+        "check_elements_not_overwritten",
+        perhaps="check_stream_workers",
     ),
-    stream(streams.StreamGivesItsOwnArrays, "shares_no_memory_with_elements"),
-    stream(streams.KeepsItsFileWhenIteratorCloses, "closing_an_iterator_gives_everything_back"),
-    stream(streams.IteratorClosesOnlyOnce, "closing_an_iterator_gives_everything_back"),
+    stream(streams.StreamGivesItsOwnArrays, "check_elements_not_aliased"),
+    stream(streams.KeepsItsFileWhenIteratorCloses, "check_iterator_close_releases_resources"),
+    stream(streams.IteratorClosesOnlyOnce, "check_iterator_close_releases_resources"),
     stream(
         streams.StreamLeaksAHandle,
-        "reading_takes_no_more_each_time",
-        also="dropping_gives_everything_back",
+        "check_no_leak_per_read",
+        also="check_no_leak_per_instance",
     ),
-    stream(streams.StreamClaimsPatterns, "declared_capabilities_hold"),
+    stream(streams.StreamClaimsPatterns, "check_declared_capabilities_present"),
     stream(
         streams.StreamDeniesPatterns,
-        "present_capabilities_are_declared",
+        "check_present_capabilities_declared",
         ways={Capability.GLOBS: good.GoodStream},
     ),
-    transform(transforms.FailsOnSome, "result_fits_its_kind", perhaps=ANY),
-    transform(transforms.FilterGivesTheElement, "result_fits_its_kind"),
-    transform(transforms.FlatMapGivesTooMany, "result_fits_its_kind"),
-    transform(transforms.MapsWrongly, "gives_the_expected_elements", elements=DOUBLED),
-    transform(transforms.DrawsFromNumpy, "uses_no_global_random_numbers", perhaps=ANY),
-    transform(transforms.DrawsFromPython, "uses_no_global_random_numbers", perhaps=ANY),
-    transform(transforms.SeedsNumpy, "uses_no_global_random_numbers", perhaps="reads_in_threads"),
-    transform(transforms.ChangesItsInput, "leaves_its_input_alone"),
-    transform(transforms.AddsToItsInput, "leaves_its_input_alone"),
+    transform(transforms.FailsOnSome, "check_result_type", perhaps=ANY),
+    transform(transforms.FilterGivesTheElement, "check_result_type"),
+    transform(transforms.FlatMapGivesTooMany, "check_result_type"),
+    transform(transforms.MapsWrongly, "check_expected_elements", elements=DOUBLED),
+    transform(transforms.DrawsFromNumpy, "check_no_global_rng", perhaps=ANY),
+    transform(transforms.DrawsFromPython, "check_no_global_rng", perhaps=ANY),
+    transform(transforms.SeedsNumpy, "check_no_global_rng", perhaps="check_concurrent_reads"),
+    transform(transforms.ChangesItsInput, "check_input_not_mutated"),
+    transform(transforms.AddsToItsInput, "check_input_not_mutated"),
     transform(
         transforms.HoldsALock,
-        "pickles_fresh",
-        also="pickles_after_use pickles_into_another_process",
+        "check_pickle_new_instance",
+        also="check_pickle_used_instance check_pickle_across_processes",
     ),
-    transform(transforms.HoldsALockOnceUsed, "pickles_after_use"),
-    transform(transforms.LooksUpAModuleVariable, "pickles_into_another_process"),
-    transform(transforms.CarriesATable, "pickle_is_small"),
-    transform(transforms.CollectsWhatItSaw, "pickle_is_small"),
+    transform(transforms.HoldsALockOnceUsed, "check_pickle_used_instance"),
+    transform(transforms.LooksUpAModuleVariable, "check_pickle_across_processes"),
+    transform(transforms.CarriesATable, "check_pickle_size"),
+    transform(transforms.CollectsWhatItSaw, "check_pickle_size"),
     transform(
         transforms.Counts,
-        "same_again",
-        also="pickles_after_use same_in_any_order shares_no_memory_with_elements",
-        perhaps="reads_in_threads",
+        "check_repeatable_read",
+        also="check_pickle_used_instance check_read_order_independent check_elements_not_aliased",
+        perhaps="check_concurrent_reads",
     ),
     transform(
         transforms.RemembersTheLast,
-        "same_in_any_order",
-        also="pickles_after_use shares_no_memory_with_elements",
-        perhaps="reads_in_threads",
+        "check_read_order_independent",
+        also="check_pickle_used_instance check_elements_not_aliased",
+        perhaps="check_concurrent_reads",
     ),
-    transform(transforms.DrawsItsFactor, "same_in_a_fresh_instance", perhaps=ANY),
-    transform(transforms.Hashes, "same_in_another_process", also="pickles_into_another_process"),
-    transform(transforms.SharesScratch, "reads_in_threads"),
-    transform(transforms.FillsOneResult, "leaves_what_it_gave_alone"),
-    transform(transforms.GivesItsTable, "shares_no_memory_with_elements"),
-    transform(transforms.OpensAndForgets, "reading_takes_no_more_each_time"),
-    transform(transforms.StartsAThread, "dropping_gives_everything_back"),
-    transform(transforms.OpensWhenMade, "dropping_gives_everything_back"),
-    plugin("heavy", "listing_imports_nothing_heavy"),
-    plugin("silent", "describes_itself"),
-    plugin("raising", "describes_itself"),
-    plugin("lost", "targets_are_of_their_kind"),
-    plugin("mistaken", "targets_are_of_their_kind"),
-    plugin("good", "requires_a_bounded_core", requires=("grain-core",)),
-    plugin("uncovered", "every_spec_has_a_case"),
-    plugin("astray", "every_spec_has_a_case"),
-    plugin("shy", "cases_show_every_capability"),
-    plugin("boastful", "cases_show_every_capability"),
+    transform(transforms.DrawsItsFactor, "check_repeatable_across_instances", perhaps=ANY),
+    transform(
+        transforms.Hashes, "check_repeatable_across_processes", also="check_pickle_across_processes"
+    ),
+    transform(transforms.SharesScratch, "check_concurrent_reads"),
+    transform(transforms.FillsOneResult, "check_elements_not_overwritten"),
+    transform(transforms.GivesItsTable, "check_elements_not_aliased"),
+    transform(transforms.OpensAndForgets, "check_no_leak_per_read"),
+    transform(transforms.StartsAThread, "check_no_leak_per_instance"),
+    transform(transforms.OpensWhenMade, "check_no_leak_per_instance"),
+    plugin("heavy", "check_listing_imports"),
+    plugin("silent", "check_plugin_metadata"),
+    plugin("raising", "check_plugin_metadata"),
+    plugin("lost", "check_targets_match_kind"),
+    plugin("mistaken", "check_targets_match_kind"),
+    plugin("good", "check_core_requirement_bounded", requires=("grain-core",)),
+    plugin("uncovered", "check_every_spec_has_case"),
+    plugin("astray", "check_every_spec_has_case"),
+    plugin("shy", "check_cases_cover_capabilities"),
+    plugin("boastful", "check_cases_cover_capabilities"),
     plugin(
         "writing:lost_writer",
-        "targets_are_of_their_kind",
+        "check_targets_match_kind",
         also=(
-            "writers_keep_what_sources_give writers_count_what_they_wrote"
-            " writers_write_nothing_as_an_empty_file writers_replace_the_whole_file"
-            " failing_writes_leave_what_was_there decoders_undo_what_writers_did"
+            "check_writer_round_trip check_writer_count"
+            " check_writer_empty_input check_writer_replaces_file"
+            " check_failed_write_is_atomic check_decoder_inverts_writer"
         ),
     ),
     plugin(
         "writing:loses_the_last",
-        "writers_keep_what_sources_give",
-        also="decoders_undo_what_writers_did",
+        "check_writer_round_trip",
+        also="check_decoder_inverts_writer",
     ),
     plugin(
         "writing:needs_a_list",
-        "writers_keep_what_sources_give",
-        also=(
-            "writers_count_what_they_wrote writers_write_nothing_as_an_empty_file"
-            " writers_replace_the_whole_file"
-        ),
+        "check_writer_round_trip",
+        also=("check_writer_count check_writer_empty_input check_writer_replaces_file"),
     ),
-    plugin("writing:counts_nothing", "writers_count_what_they_wrote"),
-    plugin("writing:needs_a_first_element", "writers_write_nothing_as_an_empty_file"),
-    plugin("writing:writes_no_empty_file", "writers_write_nothing_as_an_empty_file"),
-    plugin("writing:appends", "writers_replace_the_whole_file"),
-    plugin("writing:refuses_a_file_that_is_there", "writers_replace_the_whole_file"),
-    plugin("writing:in_place", "failing_writes_leave_what_was_there"),
-    plugin("writing:swallows_errors", "failing_writes_leave_what_was_there"),
-    plugin("writing:leaves_its_unfinished_file", "failing_writes_leave_what_was_there"),
-    plugin("writing:removes_what_was_there", "failing_writes_leave_what_was_there"),
-    plugin("writing:decodes_by_guessing", "decoders_undo_what_writers_did"),
-    plugin("writing:decodes_to_text", "decoders_undo_what_writers_did"),
-    source(sources.CachesInTheOrderRead, "loader_reads_every_record"),
-    source(sources.GivesNothing, "shards_are_disjoint_and_complete", elements=None),
+    plugin("writing:counts_nothing", "check_writer_count"),
+    plugin("writing:needs_a_first_element", "check_writer_empty_input"),
+    plugin("writing:writes_no_empty_file", "check_writer_empty_input"),
+    plugin("writing:appends", "check_writer_replaces_file"),
+    plugin("writing:refuses_a_file_that_is_there", "check_writer_replaces_file"),
+    plugin("writing:in_place", "check_failed_write_is_atomic"),
+    plugin("writing:swallows_errors", "check_failed_write_is_atomic"),
+    plugin("writing:leaves_its_unfinished_file", "check_failed_write_is_atomic"),
+    plugin("writing:removes_what_was_there", "check_failed_write_is_atomic"),
+    plugin("writing:decodes_by_guessing", "check_decoder_inverts_writer"),
+    plugin("writing:decodes_to_text", "check_decoder_inverts_writer"),
+    source(sources.CachesInTheOrderRead, "check_loader_order"),
+    source(sources.GivesNothing, "check_shards_partition_records", elements=None),
     source(
         sources.ShowsWhichInstanceItIs,
-        "loader_resumes_from_every_state",
-        also="repr_does_not_change repr_is_the_same_in_another_process",
+        "check_loader_resume",
+        also="check_repr_stable check_repr_across_processes",
     ),
     source(
-        sources.SourceKnowsItsProcess, "workers_read_the_same", also="pickles_into_another_process"
+        sources.SourceKnowsItsProcess, "check_loader_workers", also="check_pickle_across_processes"
     ),
     source(
         sources.BatchedReadsNeighbours,
-        "shards_are_disjoint_and_complete",
+        "check_shards_partition_records",
         also=(
-            "batched_keeps_the_order_asked batched_repeats_what_is_repeated batched_takes_arrays"
+            "check_batched_read_order check_batched_read_repeats check_batched_read_array_indices"
         ),
         perhaps=LOADERS,
     ),

@@ -72,7 +72,7 @@ def test_what_keeps_the_contract_passes_every_check(case):
 
 
 # Starting workers takes longest by far. Who is not expected to fail there is spared, unless told.
-WITH_WORKERS = {"workers_read_the_same", "workers_read_the_same_stream"}
+WITH_WORKERS = {"check_loader_workers", "check_stream_workers"}
 ALL_CELLS = os.environ.get("GRAIN_HOSTILE_ALL_CELLS") == "1"
 
 
@@ -93,7 +93,7 @@ def test_a_hostile_plugin_is_caught_by_its_check_and_only_by_those_listed(hostil
     assert caught <= {hostile.by} | hostile.also | hostile.perhaps, told
     for result in failures:
         assert result.reason
-        assert result.mend
+        assert result.fix
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)

@@ -10,7 +10,7 @@ import pytest
 
 from grain.cli import main
 from grain.cli.describe import leaves_of
-from grain.cli.opening import reason
+from grain.cli.source_reader import reason
 
 ROWS = [{"id": i, "text": "x" * i, "deep": {"list": [i, None]}} for i in range(7)]
 

@@ -79,7 +79,7 @@ def test_a_plugin_that_keeps_its_contract_exits_with_0(grain, tmp_path):
 def test_a_plugin_that_breaks_it_exits_with_1_and_says_where_why_and_the_cure(grain, tmp_path):
     done = grain("[2, 5]", "twice", "--json", "report.json", "--badge", "badge.svg")
     assert done.returncode == 1
-    for words in ("gives_the_expected_elements", "expected 5, got 4", "to mend:", "1 place"):
+    for words in ("check_expected_elements", "expected 5, got 4", "fix:", "1 place"):
         assert words in done.stdout
     assert json.loads((tmp_path / "report.json").read_text())["ok"] is False
     assert "failing" in (tmp_path / "badge.svg").read_text()
@@ -96,7 +96,7 @@ def test_an_unknown_plugin_exits_with_1_and_one_line(grain):
 def test_the_checks_can_be_listed(grain):
     done = grain("[]", "--checks")
     assert done.returncode == 0
-    assert "state_survives_json" in done.stdout
+    assert "check_state_json_round_trip" in done.stdout
 
 
 def test_pytest_checks_an_installed_plugin_without_a_test_file(grain, tmp_path):

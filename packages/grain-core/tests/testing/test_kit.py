@@ -28,7 +28,8 @@ from grain.testing import (
     parametrize,
     run,
 )
-from grain.testing.compare import difference, scribble
+from grain.testing.compare import difference, overwrite
+from grain.testing.former_names import CURRENT_NAMES
 
 pytest_plugins = ["pytester"]
 
@@ -50,19 +51,19 @@ def test_a_good_source_is_in_order_and_nothing_is_missing():
     report = run(RANGE)
     assert report.ok
     assert report.missing == ()
-    assert report.outcome("closing_gives_everything_back") is Outcome.SKIPPED
+    assert report.outcome("check_close_releases_resources") is Outcome.SKIPPED
     assert len(report.results) == len(checks_for(RANGE))
 
 
 def test_every_check_has_a_sentence_and_a_cure():
     for check in CHECKS:
         assert check.contract.endswith("."), check.name
-        assert len(check.mend) > 20, check.name
+        assert len(check.fix) > 20, check.name
     assert len({check.name for check in CHECKS}) == len(CHECKS)
 
 
 def test_wrong_elements_fail_and_say_which():
-    wrong = result(replace(RANGE, elements=[0, 2, 5, 6, 8]), "gives_the_expected_elements")
+    wrong = result(replace(RANGE, elements=[0, 2, 5, 6, 8]), "check_expected_elements")
     assert wrong.outcome is Outcome.FAILED
     assert "element 2" in wrong.reason
     assert "expected 5, got 4" in wrong.reason
@@ -72,23 +73,23 @@ def test_an_expected_failure_is_in_order_and_gives_its_reason():
     case = replace(
         RANGE,
         elements=[1],
-        expected_failures={"gives_the_expected_elements": ("by-design", "it counts otherwise")},
+        expected_failures={"check_expected_elements": ("by-design", "it counts otherwise")},
     )
-    failed = result(case, "gives_the_expected_elements")
+    failed = result(case, "check_expected_elements")
     assert failed.outcome is Outcome.EXPECTED_FAILURE
     assert failed.ok
     assert "it counts otherwise" in failed.reason
 
 
 def test_an_unexpected_pass_fails():
-    case = replace(RANGE, expected_failures={"same_again": ("not-yet", "flaky")})
-    passed = result(case, "same_again")
+    case = replace(RANGE, expected_failures={"check_repeatable_read": ("not-yet", "flaky")})
+    passed = result(case, "check_repeatable_read")
     assert passed.outcome is Outcome.UNEXPECTED_PASS
     assert not passed.ok
-    assert "expected_failures" in passed.mend
+    assert "expected_failures" in passed.fix
 
 
-@pytest.mark.parametrize("name", ["no_such_check", "state_survives_json"])
+@pytest.mark.parametrize("name", ["no_such_check", "check_state_json_round_trip"])
 def test_an_expected_failure_that_is_no_check_of_the_kind_fails(name):
     report = run(replace(DOUBLE, expected_failures={name: ("not-yet", "some day")}))
     assert not report.ok
@@ -97,9 +98,9 @@ def test_an_expected_failure_that_is_no_check_of_the_kind_fails(name):
 
 def test_expecting_a_check_to_fail_that_does_not_apply_fails():
     case = replace(
-        RANGE, expected_failures={"closing_gives_everything_back": ("not-yet", "some day")}
+        RANGE, expected_failures={"check_close_releases_resources": ("not-yet", "some day")}
     )
-    assert result(case, "closing_gives_everything_back").outcome is Outcome.FAILED
+    assert result(case, "check_close_releases_resources").outcome is Outcome.FAILED
 
 
 def test_a_report_without_one_of_its_checks_is_not_in_order():
@@ -117,8 +118,8 @@ def test_a_report_without_one_of_its_checks_is_not_in_order():
         ({"name": ""}, "name"),
         ({"make": 3}, "make"),
         ({"kind": "no-kind"}, "no-kind"),
-        ({"expected_failures": {"same_again": "because"}}, "a kind and a reason"),
-        ({"expected_failures": {"same_again": ("not-yet", " ")}}, "reason"),
+        ({"expected_failures": {"check_repeatable_read": "because"}}, "a kind and a reason"),
+        ({"expected_failures": {"check_repeatable_read": ("not-yet", " ")}}, "reason"),
         ({"kind": "transform"}, "inputs"),
     ],
 )
@@ -129,9 +130,9 @@ def test_a_case_refuses_what_makes_no_sense(options, words):
 
 def test_the_table_says_what_failed_why_and_how_to_mend_it():
     text = run(replace(DOUBLE, elements=[3, 4])).table()
-    assert "gives_the_expected_elements" in text
+    assert "check_expected_elements" in text
     assert "expected 3, got 2" in text
-    assert "to mend: " in text
+    assert "fix: " in text
 
 
 def test_the_report_as_json_and_as_a_badge():
@@ -206,7 +207,7 @@ def test_under_pytest_failures_skips_and_expected_failures_are_told_apart(pytest
                 ),
                 Case(
                     name="known", kind=CaseKind.TRANSFORM, make=make, inputs=[1], elements=[3],
-                    expected_failures={"gives_the_expected_elements": ("not-yet", "some day")},
+                    expected_failures={"check_expected_elements": ("not-yet", "some day")},
                 ),
             ]
         """
@@ -282,7 +283,7 @@ def test_nan_equals_itself():
 )
 def test_scribbling_changes_everything_that_can_be_written(value):
     before = value.copy() if not isinstance(value, bytearray) else bytearray(value)
-    scribble(value)
+    overwrite(value)
     assert difference(before, value) is not None
 
 
@@ -290,3 +291,19 @@ def test_the_reference_check_of_states_is_here_too():
     dataset = grain.MapDataset.range(4).to_iter_dataset()
     grain.testing.assert_equal_output_after_checkpoint(dataset)
     assert CaseKind.ITER_SOURCE in CHECKS[4].kinds
+
+
+def test_former_names_of_checks_are_accepted_in_expected_failures_and_outcomes():
+    case = replace(
+        RANGE,
+        elements=[1],
+        expected_failures={"gives_the_expected_elements": ("by-design", "it counts otherwise")},
+    )
+    report = run(case)
+    assert report.ok, report.table()
+    assert report.outcome("gives_the_expected_elements") is Outcome.EXPECTED_FAILURE
+    assert report.outcome("check_expected_elements") is Outcome.EXPECTED_FAILURE
+
+
+def test_every_former_name_stands_for_a_check():
+    assert set(CURRENT_NAMES.values()) <= {check.name for check in CHECKS}

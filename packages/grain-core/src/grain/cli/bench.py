@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from grain.cli import opening
+from grain.cli import source_reader
 from grain.cli.command import Command, CommandError, at_least
-from grain.cli.opening import MISTAKES, Opened, reason
 from grain.cli.output import print_json, table
 from grain.cli.progress import Progress
+from grain.cli.source_reader import MISTAKES, SourceReader, reason
 from grain.tree import nbytes
 
 _SAMPLE = 32
@@ -26,7 +26,7 @@ _GLANCE_SECONDS = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class ReadMode:
     """One way to read the source.
 
     Attributes:
@@ -46,7 +46,7 @@ class Case:
         """The case for a person.
 
         Example:
-            >>> Case(order="shuffled", batch=32, threads=16).label
+            >>> ReadMode(order="shuffled", batch=32, threads=16).label
             'shuffled, batches of 32, 16 threads'
         """
         parts = [self.order]
@@ -59,7 +59,7 @@ class Case:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class Measurement:
     """What came of a case.
 
     Attributes:
@@ -70,7 +70,7 @@ class Measured:
         failure: Why it could not be measured; empty otherwise.
     """
 
-    case: Case
+    case: ReadMode
     elements: int = 0
     seconds: float = 0.0
     first_seconds: float = 0.0
@@ -84,7 +84,7 @@ class Measured:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    opening.add_arguments(parser)
+    source_reader.add_arguments(parser)
     parser.add_argument(
         "--batch", type=at_least(1), default=32, metavar="N", help="elements in a batch"
     )
@@ -111,7 +111,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Measures every case; 1 when reading single elements already fails."""
     # Records as they are: what decoding costs is the pipeline's, not the source's.
-    opened = opening.open_for(arguments.uri, arguments.options, arguments.columns, raw=True)
+    opened = source_reader.open_reader(
+        arguments.uri, arguments.options, arguments.columns, raw=True
+    )
     try:
         sample = list(opened.elements(count=_SAMPLE))
         if not sample:
@@ -146,23 +148,23 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if all(each.failure for each in measured) else 0
 
 
-def _cases(opened: Opened, arguments: argparse.Namespace) -> list[Case]:
+def _cases(opened: SourceReader, arguments: argparse.Namespace) -> list[ReadMode]:
     batch = arguments.batch
     if opened.length is not None:
         batch = min(batch, opened.length)
     order = "shuffled" if opened.by_index else "sequential"
-    cases = [Case(order="sequential")]
+    cases = [ReadMode(order="sequential")]
     if opened.by_index:
-        cases.append(Case(order="shuffled"))
-    cases.append(Case(order=order, batch=batch))
+        cases.append(ReadMode(order="shuffled"))
+    cases.append(ReadMode(order=order, batch=batch))
     if arguments.threads and opened.by_index:
-        cases.append(Case(order=order, batch=batch, threads=arguments.threads))
+        cases.append(ReadMode(order=order, batch=batch, threads=arguments.threads))
     if arguments.workers:
-        cases.append(Case(order=order, batch=batch, workers=arguments.workers))
+        cases.append(ReadMode(order=order, batch=batch, workers=arguments.workers))
     return cases
 
 
-def _measure(opened: Opened, case: Case, seconds: float) -> Measured:
+def _measure(opened: SourceReader, case: ReadMode, seconds: float) -> Measurement:
     size = case.batch or 1
     try:
         started = time.perf_counter()
@@ -171,8 +173,8 @@ def _measure(opened: Opened, case: Case, seconds: float) -> Measured:
             first = time.perf_counter()
             count, now = _read_for(iterator, seconds, first)
     except (*MISTAKES, TypeError, RuntimeError) as error:
-        return Measured(case=case, failure=reason(error))
-    return Measured(
+        return Measurement(case=case, failure=reason(error))
+    return Measurement(
         case=case,
         elements=count * size,
         seconds=now - first,
@@ -196,7 +198,7 @@ def _read_for(iterator: Iterator[Any], seconds: float, started: float) -> tuple[
             stretch //= 2
 
 
-def _pipeline(opened: Opened, case: Case) -> Any:
+def _pipeline(opened: SourceReader, case: ReadMode) -> Any:
     # Loaded here: the other commands need no pipelines.
     grain = importlib.import_module("grain")
     if opened.by_index:
@@ -224,7 +226,7 @@ def _picked(columns: tuple[str, ...], element: dict[str, Any]) -> dict[str, Any]
     return {name: element[name] for name in columns}
 
 
-def _row(measured: Measured, element_bytes: float) -> tuple[str, str, str, str]:
+def _row(measured: Measurement, element_bytes: float) -> tuple[str, str, str, str]:
     if measured.failure:
         return measured.case.label, "-", "-", measured.failure
     return (
@@ -235,7 +237,7 @@ def _row(measured: Measured, element_bytes: float) -> tuple[str, str, str, str]:
     )
 
 
-def _as_data(measured: Measured) -> dict[str, Any]:
+def _as_data(measured: Measurement) -> dict[str, Any]:
     data = asdict(measured)
     return {**data.pop("case"), **data, "elements_per_second": measured.rate}
 

@@ -17,19 +17,19 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from grain.cli import opening
+from grain.cli import source_reader
 from grain.cli.command import Command, CommandError, at_least
 from grain.cli.output import kept_clean, print_json
 from grain.cli.progress import Progress
 from grain.plugins import UnknownNameError, default_manager
 
 # What else formats' own libraries raise, for instance when the disk is full.
-_WRITER_MISTAKES = (*opening.MISTAKES, TypeError, RuntimeError)
+_WRITER_MISTAKES = (*source_reader.MISTAKES, TypeError, RuntimeError)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    opening.add_arguments(parser, "src")
+    source_reader.add_arguments(parser, "src")
     parser.add_argument(
         "dst", metavar="DST", help="the file to write; its suffix or scheme says the format"
     )
@@ -39,7 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         dest="write_options",
         action="append",
         default=[],
-        type=opening.key_and_value,
+        type=source_reader.key_and_value,
         metavar="KEY=VALUE",
         help="an option of the writer, such as row_group_size=1000",
     )
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     except UnknownNameError as error:
         raise CommandError(f"{arguments.dst} cannot be written: {error}") from error
     _check_place(arguments.dst, path, force=arguments.force)
-    opened = opening.open_for(
+    opened = source_reader.open_reader(
         arguments.src, arguments.options, arguments.columns, raw=arguments.raw
     )
     started = time.monotonic()
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
                 _reach_the_disk(unfinished)
             except _WRITER_MISTAKES as error:
                 raise CommandError(
-                    f"{arguments.dst} cannot be written: {opening.reason(error)}"
+                    f"{arguments.dst} cannot be written: {source_reader.reason(error)}"
                 ) from error
             _check_place(arguments.dst, path, force=arguments.force)
             os.replace(unfinished, path)

@@ -7,18 +7,18 @@ import shutil
 import sys
 from typing import Any
 
-from grain.cli import opening
+from grain.cli import source_reader
 from grain.cli.command import Command, CommandError, at_least
 from grain.cli.describe import Leaf, leaves_of
-from grain.cli.opening import Opened
 from grain.cli.output import print_json, table
+from grain.cli.source_reader import SourceReader
 
 _WIDTH_IN_PIPES = 120
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    opening.add_arguments(parser)
+    source_reader.add_arguments(parser)
     parser.add_argument(
         "-n",
         "--count",
@@ -42,7 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Shows the elements; none at all is no failure."""
-    opened = opening.open_for(
+    opened = source_reader.open_reader(
         arguments.uri, arguments.options, arguments.columns, raw=arguments.raw
     )
     try:
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _start(opened: Opened, start: int) -> int:
+def _start(opened: SourceReader, start: int) -> int:
     length = opened.length
     if length is None:
         if start < 0:
@@ -84,7 +84,7 @@ def _start(opened: Opened, start: int) -> int:
     return start
 
 
-def _extent(opened: Opened) -> str:
+def _extent(opened: SourceReader) -> str:
     if opened.length is None:
         return "elements in their order"
     return f"{opened.length:,} element{'' if opened.length == 1 else 's'}"

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from grain.dataset.resume_check import assert_equal_output_after_checkpoint
     from grain.testing.case import Case, CaseKind, ExpectedFailure, FailureKind
-    from grain.testing.catalogue import CHECKS, Check, checks_for
+    from grain.testing.pytest_support import BoundCheck, ConformanceSuite, bound_checks, parametrize
+    from grain.testing.registry import CHECKS, Check, checks_for
     from grain.testing.report import Outcome, Report, Result, badge_svg
-    from grain.testing.running import cases_of, check_one, plugin_case, run, run_plugin
+    from grain.testing.runner import cases_of, check_one, plugin_case, run, run_plugin
     from grain.testing.subject import Subject
-    from grain.testing.suites import BoundCheck, ConformanceSuite, bound_checks, parametrize
 
 __all__ = [
     "CHECKS",
@@ -54,23 +54,23 @@ _HOMES = {
     "CaseKind": "grain.testing.case",
     "ExpectedFailure": "grain.testing.case",
     "FailureKind": "grain.testing.case",
-    "CHECKS": "grain.testing.catalogue",
-    "Check": "grain.testing.catalogue",
-    "checks_for": "grain.testing.catalogue",
+    "CHECKS": "grain.testing.registry",
+    "Check": "grain.testing.registry",
+    "checks_for": "grain.testing.registry",
     "Outcome": "grain.testing.report",
     "Report": "grain.testing.report",
     "Result": "grain.testing.report",
     "badge_svg": "grain.testing.report",
-    "cases_of": "grain.testing.running",
-    "check_one": "grain.testing.running",
-    "plugin_case": "grain.testing.running",
-    "run": "grain.testing.running",
-    "run_plugin": "grain.testing.running",
+    "cases_of": "grain.testing.runner",
+    "check_one": "grain.testing.runner",
+    "plugin_case": "grain.testing.runner",
+    "run": "grain.testing.runner",
+    "run_plugin": "grain.testing.runner",
     "Subject": "grain.testing.subject",
-    "BoundCheck": "grain.testing.suites",
-    "ConformanceSuite": "grain.testing.suites",
-    "bound_checks": "grain.testing.suites",
-    "parametrize": "grain.testing.suites",
+    "BoundCheck": "grain.testing.pytest_support",
+    "ConformanceSuite": "grain.testing.pytest_support",
+    "bound_checks": "grain.testing.pytest_support",
+    "parametrize": "grain.testing.pytest_support",
 }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from grain.plugins.spec import Capability
+from grain.testing.former_names import current_name
 
 DEFAULT_PICKLE_BYTES = 32 * 1024
 """What a pickle may weigh unless the case says otherwise: paths and offsets, not records."""
@@ -110,7 +111,10 @@ class Case:
         freeze(
             self,
             "expected_failures",
-            {name: _expected(name, value) for name, value in self.expected_failures.items()},
+            {
+                current_name(name): _expected(name, value)
+                for name, value in self.expected_failures.items()
+            },
         )
         if self.kind is CaseKind.TRANSFORM and not len(self.inputs):
             raise ValueError(

@@ -61,22 +61,22 @@ def snapshot(element: Any) -> Any:
         return element
 
 
-def scribble(element: Any) -> None:
+def overwrite(element: Any) -> None:
     """Writes over everything in an element that can be written to."""
     if isinstance(element, np.ndarray):
         if element.flags.writeable and element.size:
             element[...] = _other_value(element.dtype, element.flat[0])
     elif isinstance(element, dict):
         for value in element.values():
-            scribble(value)
-        element["scribbled by grain.testing"] = True
+            overwrite(value)
+        element["overwritten by grain.testing"] = True
     elif isinstance(element, list):
         for value in element:
-            scribble(value)
-        element.append("scribbled by grain.testing")
+            overwrite(value)
+        element.append("overwritten by grain.testing")
     elif isinstance(element, tuple):
         for value in element:
-            scribble(value)
+            overwrite(value)
     elif isinstance(element, bytearray):
         element[:] = b"\x5a" * len(element)
 
@@ -84,13 +84,13 @@ def scribble(element: Any) -> None:
 def _other_value(dtype: np.dtype[Any], value: Any) -> Any:
     """A value of a dtype that is not the one given."""
     if dtype.hasobject:
-        return "scribbled by grain.testing"
+        return "overwritten by grain.testing"
     if dtype.kind == "b":
         return not value
     if dtype.kind in "US":
         return "Z" * max(1, dtype.itemsize // 4)
-    scribbled = np.frombuffer(b"\x5a" * dtype.itemsize, dtype)[0]
-    return np.zeros((), dtype)[()] if scribbled == value else scribbled
+    overwrited = np.frombuffer(b"\x5a" * dtype.itemsize, dtype)[0]
+    return np.zeros((), dtype)[()] if overwrited == value else overwrited
 
 
 def _first_difference(items: Sequence[tuple[str, Any, Any]]) -> str | None:

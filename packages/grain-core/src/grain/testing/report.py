@@ -12,7 +12,8 @@ from html import escape
 from typing import Any
 
 from grain.testing.case import Case
-from grain.testing.catalogue import checks_for
+from grain.testing.former_names import current_name
+from grain.testing.registry import checks_for
 
 
 class Outcome(enum.StrEnum):
@@ -48,7 +49,7 @@ class Result:
         outcome: How it ended.
         contract: The sentence that was checked.
         reason: What went wrong, or why it was expected or skipped.
-        mend: What to do about it.
+        fix: What to do about it.
         seconds: How long it took.
     """
 
@@ -57,7 +58,7 @@ class Result:
     outcome: Outcome
     contract: str = ""
     reason: str = ""
-    mend: str = ""
+    fix: str = ""
     seconds: float = 0.0
 
     @property
@@ -94,8 +95,9 @@ class Report:
         return tuple(result for result in self.results if not result.ok)
 
     def outcome(self, check: str) -> Outcome:
-        """How the check of this name ended."""
-        return next(result.outcome for result in self.results if result.check == check)
+        """Return how the check of this name ended."""
+        name = current_name(check)
+        return next(result.outcome for result in self.results if result.check == name)
 
     def summary(self) -> str:
         """One line: how many checks ended how."""
@@ -107,7 +109,7 @@ class Report:
         return f"{self.case.name} ({self.case.kind.value}): {', '.join(parts)} in {seconds:.1f} s"
 
     def table(self) -> str:
-        """A table for a person: each check, and for those that fail why and how to mend it."""
+        """A table for a person: each check, and for those that fail why and how to fix it."""
         lines = [self.summary()]
         width = max((len(result.check) for result in self.results), default=0)
         areas = max((len(result.area) for result in self.results), default=0)
@@ -119,7 +121,7 @@ class Report:
                 lines += _indented("", result.reason)
             if not result.ok:
                 lines += _indented("contract: ", result.contract)
-                lines += _indented("to mend: ", result.mend)
+                lines += _indented("fix: ", result.fix)
         lines += [f"  {name} was not run" for name in self.missing]
         return "\n".join(lines)
 
@@ -139,7 +141,7 @@ class Report:
                     "outcome": result.outcome.value,
                     "contract": result.contract,
                     "reason": result.reason,
-                    "mend": "" if result.ok else result.mend,
+                    "fix": "" if result.ok else result.fix,
                     "seconds": round(result.seconds, 3),
                 }
                 for result in self.results

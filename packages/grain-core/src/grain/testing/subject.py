@@ -16,7 +16,7 @@ from grain.plugins.settings import Settings
 from grain.testing.apply import apply_all
 from grain.testing.case import Case, CaseKind
 from grain.testing.compare import snapshot
-from grain.testing.elsewhere import Observed, observe_elsewhere
+from grain.testing.subprocess_probe import ProbeResult, probe_subprocess
 from grain.version import __version__
 
 MOST_INDICES = 64
@@ -33,7 +33,7 @@ class Subject:
         >>> from grain.testing.checks import indexing
         >>> make = functools.partial(grain.sources.RangeDataSource, 0, 10, 2)
         >>> subject = Subject(Case(name="even", make=make))
-        >>> indexing.every_index_reads(subject)
+        >>> indexing.check_all_indices_readable(subject)
         >>> subject.elements
         [0, 2, 4, 6, 8]
     """
@@ -95,10 +95,10 @@ class Subject:
         return read_plugin(self.fresh(), settings=Settings(), core=__version__)
 
     @functools.cached_property
-    def elsewhere(self) -> Observed:
+    def subprocess(self) -> ProbeResult:
         """What another process, with another hash seed, made of this case; started once."""
         indices = self.indices if self.case.kind is CaseKind.MAP_SOURCE else None
-        return observe_elsewhere(self.case, self.directory, indices)
+        return probe_subprocess(self.case, self.directory, indices)
 
 
 def _reads(source: Any, index: int) -> bool:

@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     print(f"{arguments.name}: the contract is broken in {len(failures)} places.")
     for name, result in failures:
-        print(f"  {name}: {result.check}\n    to mend: {result.mend}")
+        print(f"  {name}: {result.check}\n    fix: {result.fix}")
     return 1
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from grain.cli.doctor.finding import Finding, Level
 from grain.cli.output import kept_clean
-from grain.cli.plugins.report import eager_note, row
+from grain.cli.plugins.rendering import eager_note, row
 from grain.plugins import default_manager
 from grain.plugins.installed import CORE, headers_of, installed_distributions
 from grain.plugins.ownership import ownership_problems

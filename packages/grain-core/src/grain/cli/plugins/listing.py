@@ -6,7 +6,7 @@ import argparse
 
 from grain.cli.command import Command
 from grain.cli.output import kept_clean, print_json, table
-from grain.cli.plugins.report import HEADER, as_data, eager_note, known_as_data, row
+from grain.cli.plugins.rendering import HEADER, as_data, eager_note, known_as_data, row
 from grain.plugins import default_manager
 from grain.plugins.checkout import install_command
 from grain.version import __version__

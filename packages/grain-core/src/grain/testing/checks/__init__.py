@@ -1,1 +1,1 @@
-"""The checks, a file for each area; `grain.testing.catalogue` lists them all."""
+"""The checks, a file for each area; `grain.testing.registry` lists them all."""

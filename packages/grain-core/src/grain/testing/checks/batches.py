@@ -14,7 +14,7 @@ from grain.testing.compare import expect_same, expect_same_all
 from grain.testing.subject import Subject
 
 
-def batched_equals_single(subject: Subject) -> None:
+def check_batched_read_equals_single(subject: Subject) -> None:
     """`__getitems__(indices)` gives the list of what reading each index alone gives.
 
     Return a list, and make its elements by the same code that makes single ones.
@@ -25,7 +25,7 @@ def batched_equals_single(subject: Subject) -> None:
         _compare_batched(subject, [index], [index])
 
 
-def batched_keeps_the_order_asked(subject: Subject) -> None:
+def check_batched_read_order(subject: Subject) -> None:
     """`__getitems__` answers in the order of the indices, whatever it is.
 
     Sort to read if that is faster, and put the records back in the order asked for.
@@ -35,7 +35,7 @@ def batched_keeps_the_order_asked(subject: Subject) -> None:
         _compare_batched(subject, order, order)
 
 
-def batched_repeats_what_is_repeated(subject: Subject) -> None:
+def check_batched_read_repeats(subject: Subject) -> None:
     """`__getitems__` gives a record as often as its index is there.
 
     Do not make a set or a dict of the indices, or spread its records over all of them.
@@ -45,7 +45,7 @@ def batched_repeats_what_is_repeated(subject: Subject) -> None:
         _compare_batched(subject, order, order)
 
 
-def batched_of_nothing_is_empty(subject: Subject) -> None:
+def check_batched_read_empty(subject: Subject) -> None:
     """`__getitems__([])` is an empty list.
 
     Return `[]` first thing when there are no indices.
@@ -53,7 +53,7 @@ def batched_of_nothing_is_empty(subject: Subject) -> None:
     _compare_batched(subject, [], [])
 
 
-def batched_takes_arrays(subject: Subject) -> None:
+def check_batched_read_array_indices(subject: Subject) -> None:
     """`__getitems__` takes an array of numpy's integers as it takes a list.
 
     Write `len(indices)`, not `if indices`, and `numpy.asarray(indices)` or `operator.index`.
@@ -64,7 +64,7 @@ def batched_takes_arrays(subject: Subject) -> None:
     _compare_batched(subject, [], np.empty(0, np.int64))
 
 
-def batched_outside_is_an_index_error(subject: Subject) -> None:
+def check_batched_read_out_of_range(subject: Subject) -> None:
     """`__getitems__` raises IndexError when one of the indices is outside of the source.
 
     Check the least and the greatest index before reading.
@@ -83,7 +83,7 @@ def batched_outside_is_an_index_error(subject: Subject) -> None:
         raise AssertionError(f"__getitems__({indices}) of {length} records gave {got!r:.80}.")
 
 
-def columns_equal_stacking(subject: Subject) -> None:
+def check_columns_equal_stacked_records(subject: Subject) -> None:
     """`__getcolumns__(indices)` is what stacking the single records gives, or None.
 
     Keep dtypes, all keys (in any order: batches have them sorted), and the order and repetition of

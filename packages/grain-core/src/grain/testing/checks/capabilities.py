@@ -13,7 +13,7 @@ BY_PATH = (Capability.GLOBS, Capability.REMOTE_PATHS)
 """What only another way of making the source can show; see `Case.ways`."""
 
 
-def declared_capabilities_hold(subject: Subject) -> None:
+def check_declared_capabilities_present(subject: Subject) -> None:
     """Every capability that is declared is there.
 
     Write the method that the capability names, or take it out of the spec's `capabilities`. For
@@ -37,7 +37,7 @@ def declared_capabilities_hold(subject: Subject) -> None:
             expect_same_all(subject.elements, elements, f"by way of {capability.value!r}")
 
 
-def present_capabilities_are_declared(subject: Subject) -> None:
+def check_present_capabilities_declared(subject: Subject) -> None:
     """Every capability that is there is declared.
 
     Add it to the `capabilities` of the spec, or of a case without a spec: what is not declared is

@@ -16,7 +16,7 @@ _THREADS = 8
 _ROUNDS = 4
 
 
-def same_again(subject: Subject) -> None:
+def check_repeatable_read(subject: Subject) -> None:
     """Reading an element once more gives the same.
 
     Make an element of its index or input alone: no clock, no counter, no random numbers.
@@ -31,7 +31,7 @@ def same_again(subject: Subject) -> None:
         expect_same(first, second, f"element {place}, read twice")
 
 
-def same_in_a_fresh_instance(subject: Subject) -> None:
+def check_repeatable_across_instances(subject: Subject) -> None:
     """Another instance made in the same way gives the same elements.
 
     Share nothing between instances that reading changes, and draw nothing at random when made.
@@ -40,16 +40,16 @@ def same_in_a_fresh_instance(subject: Subject) -> None:
         expect_same_all(subject.elements, subject.read(subject.fresh()), "another instance")
 
 
-def same_in_another_process(subject: Subject) -> None:
+def check_repeatable_across_processes(subject: Subject) -> None:
     """An instance made in another process, with another hash seed, gives the same elements.
 
     Sort what comes out of sets, directories and `glob`; use no `hash()` of text and no `id()`.
     """
-    there = subject.elsewhere.made.read("making and reading in another process")
+    there = subject.subprocess.made.read("making and reading in another process")
     expect_same_all(subject.elements, there, "an instance made in another process")
 
 
-def same_in_any_order(subject: Subject) -> None:
+def check_read_order_independent(subject: Subject) -> None:
     """An element does not depend on what was read before it.
 
     Seek before every read, and keep nothing from one read that the next one needs.
@@ -63,7 +63,7 @@ def same_in_any_order(subject: Subject) -> None:
             expect_same(by_place[place], element, f"element {place}, read in another order")
 
 
-def reads_in_threads(subject: Subject) -> None:
+def check_concurrent_reads(subject: Subject) -> None:
     """One instance gives the same elements to several threads at a time.
 
     Hold a lock around what reads share, such as the position in a file, or give each thread its own.

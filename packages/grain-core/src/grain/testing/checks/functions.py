@@ -14,7 +14,7 @@ from grain.testing.compare import expect_same_all
 from grain.testing.subject import Subject
 
 
-def result_fits_its_kind(subject: Subject) -> None:
+def check_result_type(subject: Subject) -> None:
     """A transform takes every input; a filter gives a boolean, a flat map no more than it says.
 
     Return `bool(…)` from `filter`, and a sequence of at most `max_fan_out` elements from `flat_map`.
@@ -33,7 +33,7 @@ def result_fits_its_kind(subject: Subject) -> None:
             assert len(result) <= most, f"flat_map gave {len(result)} elements, more than {most}."
 
 
-def uses_no_global_random_numbers(subject: Subject) -> None:
+def check_no_global_rng(subject: Subject) -> None:
     """A transform neither draws from nor seeds the global generators of `random` and numpy.
 
     Draw from the `rng` that `random_map` is given: it is seeded for each element.
@@ -54,7 +54,7 @@ def uses_no_global_random_numbers(subject: Subject) -> None:
     expect_same_all(results[0], results[1], "under another global seed")
 
 
-def leaves_its_input_alone(subject: Subject) -> None:
+def check_input_not_mutated(subject: Subject) -> None:
     """A transform does not change the element it is given.
 
     Copy what is changed (`{**element, …}`, `array.copy()`), or say `mutates_input=True` in the case.

@@ -11,7 +11,7 @@ from grain.testing.compare import difference, expect_same, expect_same_all
 from grain.testing.subject import Subject
 
 
-def every_index_reads(subject: Subject) -> None:
+def check_all_indices_readable(subject: Subject) -> None:
     """`len(source)` is an integer, and every index from 0 up to it can be read.
 
     Count in `__len__` exactly the records that `__getitem__` gives.
@@ -29,7 +29,7 @@ def every_index_reads(subject: Subject) -> None:
             ) from error
 
 
-def gives_the_expected_elements(subject: Subject) -> None:
+def check_expected_elements(subject: Subject) -> None:
     """The elements and their number are those that the case expects.
 
     Compare the case's `elements` and `length` with what was written; one of them is wrong.
@@ -42,7 +42,7 @@ def gives_the_expected_elements(subject: Subject) -> None:
         expect_same_all(list(case.elements), subject.elements, "the case's own elements")
 
 
-def outside_is_an_index_error(subject: Subject) -> None:
+def check_out_of_range_index(subject: Subject) -> None:
     """An index outside of the source raises IndexError.
 
     Check `0 <= index < len(self)` first. `source[-1]` may also be the last record, as in a list.
@@ -61,7 +61,7 @@ def outside_is_an_index_error(subject: Subject) -> None:
         expect_same(source[length - 1], last, "source[-1] is neither refused nor the last record")
 
 
-def numpy_integers_index(subject: Subject) -> None:
+def check_numpy_integer_index(subject: Subject) -> None:
     """Integers of numpy are indices like Python's own.
 
     Begin `__getitem__` with `index = operator.index(index)`, which takes every kind of integer.

@@ -18,7 +18,7 @@ _WORKERS = 2
 _MOST_STATES = 24
 
 
-def loader_reads_every_record(subject: Subject) -> None:
+def check_loader_order(subject: Subject) -> None:
     """A `DataLoader` gives the records in the order of its sampler.
 
     See the checks above this one; what they say is usually the cause.
@@ -30,7 +30,7 @@ def loader_reads_every_record(subject: Subject) -> None:
     expect_same_all(expected, list(_loader(subject, source, 0)), "a loader without workers")
 
 
-def loader_resumes_from_every_state(subject: Subject) -> None:
+def check_loader_resume(subject: Subject) -> None:
     """A `DataLoader` goes on from each of its states as it did the first time.
 
     Records must depend on their index alone, and `repr(source)`, which is in the state, on the data.
@@ -52,7 +52,7 @@ def loader_resumes_from_every_state(subject: Subject) -> None:
         expect_same_all(elements[step:], list(resumed), f"resumed after {step} records")
 
 
-def workers_read_the_same(subject: Subject) -> None:
+def check_loader_workers(subject: Subject) -> None:
     """A `DataLoader` with two worker processes gives the same records and the same states.
 
     A pickled source must read in a new process as here; nothing may count who reads.
@@ -80,7 +80,7 @@ def workers_read_the_same(subject: Subject) -> None:
     expect_same_all(expected, elements, f"a loader with {_WORKERS} workers")
 
 
-def shards_are_disjoint_and_complete(subject: Subject) -> None:
+def check_shards_partition_records(subject: Subject) -> None:
     """Shards read by themselves give each record once, and together all of them.
 
     Records must depend on their index alone, not on those read before.
@@ -93,7 +93,7 @@ def shards_are_disjoint_and_complete(subject: Subject) -> None:
         expect_same_all(elements[shard::_SHARDS], actual, f"shard {shard} of {_SHARDS}")
 
 
-def workers_read_the_same_stream(subject: Subject) -> None:
+def check_stream_workers(subject: Subject) -> None:
     """`mp_prefetch` with two worker processes gives the same stream, and resumes in its middle.
 
     The dataset must pickle, and its iterator's state must restore in a new process.

@@ -14,7 +14,7 @@ _GROWTH = 4096
 """What a pickle may gain by reading: a remembered length or offset, no records."""
 
 
-def pickles_fresh(subject: Subject) -> None:
+def check_pickle_new_instance(subject: Subject) -> None:
     """A new instance can be pickled, and its copy gives the same elements.
 
     Keep to picklable attributes, or leave out the others in `__getstate__`.
@@ -24,7 +24,7 @@ def pickles_fresh(subject: Subject) -> None:
     expect_same_all(subject.elements, subject.read(copy), "a copy of a new instance")
 
 
-def pickles_after_use(subject: Subject) -> None:
+def check_pickle_used_instance(subject: Subject) -> None:
     """An instance that has been used pickles as a new one does.
 
     Leave open files, locks and caches out in `__getstate__`, and open them again on first use.
@@ -36,17 +36,17 @@ def pickles_after_use(subject: Subject) -> None:
     expect_same_all(subject.elements, subject.read(instance), "an instance after its pickling")
 
 
-def pickles_into_another_process(subject: Subject) -> None:
+def check_pickle_across_processes(subject: Subject) -> None:
     """A pickle loads in a new process, and gives the same elements there.
 
     Carry everything in the pickle, or what finds it again, such as paths. Module variables, file
     descriptors and objects of this process do not exist there.
     """
-    there = subject.elsewhere.sent.read("reading a pickled instance in another process")
+    there = subject.subprocess.sent.read("reading a pickled instance in another process")
     expect_same_all(subject.elements, there, "an instance sent to another process")
 
 
-def pickle_is_small(subject: Subject) -> None:
+def check_pickle_size(subject: Subject) -> None:
     """A pickle carries what finds the data, not the data: its size is bounded, also after use.
 
     Drop records and caches in `__getstate__`. A source whose data lives nowhere else may raise the

@@ -14,7 +14,7 @@ _FOLDERS = ("/proc/self/fd", "/dev/fd")
 _ROUNDS = 3
 
 
-def reading_takes_no_more_each_time(subject: Subject) -> None:
+def check_no_leak_per_read(subject: Subject) -> None:
     """Reading again and again opens no more files and starts no more threads.
 
     Keep what is opened and use it again, or close it before `__getitem__` returns, by `with`.
@@ -27,7 +27,7 @@ def reading_takes_no_more_each_time(subject: Subject) -> None:
     _expect_no_more(before, f"after reading everything {_ROUNDS} more times")
 
 
-def dropping_gives_everything_back(subject: Subject) -> None:
+def check_no_leak_per_instance(subject: Subject) -> None:
     """An instance that is dropped leaves no open file and no thread behind.
 
     Close what is open in `__del__` or by `weakref.finalize`, and let no thread or module variable
@@ -41,7 +41,7 @@ def dropping_gives_everything_back(subject: Subject) -> None:
     _expect_no_more(before, f"after {_ROUNDS} more instances were made, read and dropped")
 
 
-def closing_gives_everything_back(subject: Subject) -> None:
+def check_close_releases_resources(subject: Subject) -> None:
     """`close()` gives back files and threads at once, may be called twice, and serves `with`.
 
     Close what is open and forget it; let `__exit__` call `close()` and `__enter__` return `self`.
@@ -60,7 +60,7 @@ def closing_gives_everything_back(subject: Subject) -> None:
             raise AssertionError(f"close() after close() raised {error!r}.") from error
 
 
-def closing_an_iterator_gives_everything_back(subject: Subject) -> None:
+def check_iterator_close_releases_resources(subject: Subject) -> None:
     """An iterator's `close()` gives back files and threads at once, and may be called twice.
 
     Override `close()`, call `super().close()`, and close what this iterator opened.

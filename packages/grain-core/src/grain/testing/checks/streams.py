@@ -14,7 +14,7 @@ from grain.testing.subject import Subject
 _MOST_STATES = 24
 
 
-def is_an_iter_dataset(subject: Subject) -> None:
+def check_iter_dataset_types(subject: Subject) -> None:
     """An iter source is a `grain.IterDataset`, and its iterators are `grain.DatasetIterator`s.
 
     Subclass both; they bring `map`, `batch`, `mp_prefetch` and the rest.
@@ -27,7 +27,7 @@ def is_an_iter_dataset(subject: Subject) -> None:
     )
 
 
-def fresh_iterators_start_over(subject: Subject) -> None:
+def check_iterators_independent(subject: Subject) -> None:
     """Every iterator of a dataset begins at the first element, whatever others have read.
 
     Keep positions in the iterator, never in the dataset.
@@ -40,7 +40,7 @@ def fresh_iterators_start_over(subject: Subject) -> None:
     expect_same_all(subject.elements, taken + rest, "the first iterator, read on")
 
 
-def ends_and_stays_ended(subject: Subject) -> None:
+def check_exhaustion_is_final(subject: Subject) -> None:
     """An iterator that has ended raises StopIteration each time it is asked again.
 
     Remember the end; do not begin again or raise something else.
@@ -58,7 +58,7 @@ def ends_and_stays_ended(subject: Subject) -> None:
         raise AssertionError(f"next() after the end gave {element!r:.80}.")
 
 
-def state_restores_at_every_step(subject: Subject) -> None:
+def check_state_restores_new_iterator(subject: Subject) -> None:
     """A new iterator set to any state, the first and the last too, gives the elements after it.
 
     Put into the state all that decides what comes next, and into `set_state` its exact reverse.
@@ -70,7 +70,7 @@ def state_restores_at_every_step(subject: Subject) -> None:
         expect_same_all(subject.elements[step:], actual, f"from the state after {step} elements")
 
 
-def state_restores_twice(subject: Subject) -> None:
+def check_state_restores_used_iterator(subject: Subject) -> None:
     """A state can be restored again, also into an iterator that has been used.
 
     `set_state` must replace everything, buffers included, and leave the state it is given alone.
@@ -88,7 +88,7 @@ def state_restores_twice(subject: Subject) -> None:
         expect_same_all(subject.elements[step:], _resume(iterator, state, step), f"again {what}")
 
 
-def state_survives_json(subject: Subject) -> None:
+def check_state_json_round_trip(subject: Subject) -> None:
     """A state is plain JSON: written and read it is equal, and restores the same.
 
     Use dicts with text as keys, lists, numbers, text, booleans and None; `int()` of numpy's integers.
@@ -107,7 +107,7 @@ def state_survives_json(subject: Subject) -> None:
         expect_same_all(subject.elements[step:], actual, f"from JSON after {step} elements")
 
 
-def state_is_a_snapshot(subject: Subject) -> None:
+def check_state_is_snapshot(subject: Subject) -> None:
     """A state that was taken does not change when the iterator is read on.
 
     Return a new dict from `get_state` each time, with copies of what changes.
@@ -123,7 +123,7 @@ def state_is_a_snapshot(subject: Subject) -> None:
         assert found is None, f"the state taken after {step} elements changed later: {found}."
 
 
-def taking_the_state_changes_nothing(subject: Subject) -> None:
+def check_get_state_without_side_effects(subject: Subject) -> None:
     """Asking for the state, even often, changes neither the elements nor the state.
 
     `get_state` only looks: it reads no element and moves no position.

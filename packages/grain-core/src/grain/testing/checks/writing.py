@@ -29,7 +29,7 @@ _SAMPLES: tuple[Any, ...] = (
 )
 
 
-def writers_keep_what_sources_give(subject: Subject) -> None:
+def check_writer_round_trip(subject: Subject) -> None:
     """What a source gives can be written by its writer, and the file gives it again.
 
     Go through `elements` once, as it may be a generator, and write every part of every element.
@@ -41,7 +41,7 @@ def writers_keep_what_sources_give(subject: Subject) -> None:
             expect_same_all(elements, format_.read(path), f"{what}, written and read again")
 
 
-def writers_count_what_they_wrote(subject: Subject) -> None:
+def check_writer_count(subject: Subject) -> None:
     """A writer returns the number of elements it has written.
 
     Count them as they come, and return an integer.
@@ -54,7 +54,7 @@ def writers_count_what_they_wrote(subject: Subject) -> None:
             )
 
 
-def writers_write_nothing_as_an_empty_file(subject: Subject) -> None:
+def check_writer_empty_input(subject: Subject) -> None:
     """A writer that gets no elements writes a file without any, which the source opens.
 
     Do not rely on a first element, and make the file even when none comes.
@@ -69,7 +69,7 @@ def writers_write_nothing_as_an_empty_file(subject: Subject) -> None:
             assert not count, f"{format_.spec.writer} got no elements and returned {count!r}."
 
 
-def writers_replace_the_whole_file(subject: Subject) -> None:
+def check_writer_replaces_file(subject: Subject) -> None:
     """A writer replaces the file that is at its path: nothing of the old one is left.
 
     Write a new file and move it to its place; whether a file may be replaced is for
@@ -86,7 +86,7 @@ def writers_replace_the_whole_file(subject: Subject) -> None:
             )
 
 
-def failing_writes_leave_what_was_there(subject: Subject) -> None:
+def check_failed_write_is_atomic(subject: Subject) -> None:
     """A write that fails raises, and leaves what was there before, and nothing else.
 
     Write under another name in the same folder, move the file to its place when it is whole
@@ -112,7 +112,7 @@ def failing_writes_leave_what_was_there(subject: Subject) -> None:
                             assert file.read() == before, f"{when}, the file that was there is not."
 
 
-def decoders_undo_what_writers_did(subject: Subject) -> None:
+def check_decoder_inverts_writer(subject: Subject) -> None:
     """A decoder gives the elements that its writer encoded, and any other record as it is.
 
     Mark records that the writer encodes, for instance by their first bytes, and decode those alone.

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from grain.testing.case import Case
-from grain.testing.catalogue import Check, checks_for
+from grain.testing.registry import Check, checks_for
 from grain.testing.report import Outcome, Result
-from grain.testing.running import check_one, unknown_names
+from grain.testing.runner import check_one, unknown_names
 from grain.testing.subject import Subject
 
 ARGUMENT = "conformance"
@@ -47,7 +47,7 @@ class BoundCheck:
         if not result.ok:
             pytest.fail(
                 f"{result.check}: {result.outcome.value}\n{result.reason}\n"
-                f"contract: {result.contract}\nto mend: {result.mend}",
+                f"contract: {result.contract}\nfix: {result.fix}",
                 pytrace=False,
             )
 

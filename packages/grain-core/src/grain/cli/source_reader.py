@@ -73,7 +73,7 @@ def key_and_value(text: str) -> tuple[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Opened:
+class SourceReader:
     """A source that is open, and what is done to its records.
 
     Attributes:
@@ -172,9 +172,9 @@ class Opened:
             close()
 
 
-def open_for(
+def open_reader(
     uri: str, options: Sequence[tuple[str, Any]], columns: Sequence[str], *, raw: bool = False
-) -> Opened:
+) -> SourceReader:
     """Opens a source; what the user got wrong is a `CommandError` or a `PluginError`."""
     manager = default_manager()
     try:
@@ -199,7 +199,7 @@ def open_for(
         raise
     except (*MISTAKES, TypeError, ImportError) as error:
         raise CommandError(f"{uri} cannot be opened: {reason(error)}") from error
-    return Opened(
+    return SourceReader(
         uri=uri,
         source=source,
         decode=None if raw else manager.decoder(uri),

@@ -13,7 +13,7 @@ from grain.plugins.discovery import Candidate, find_candidates
 from grain.plugins.installed import installed_distributions
 from grain.plugins.spec import PluginSpec
 from grain.testing.case import Case, CaseKind
-from grain.testing.catalogue import CHECKS, Check, checks_for
+from grain.testing.registry import CHECKS, Check, checks_for
 from grain.testing.report import Outcome, Report, Result
 from grain.testing.subject import Subject
 
@@ -40,7 +40,7 @@ def check_one(check: Check, subject: Subject) -> Result:
     case = subject.case
     expected = case.expected_failures.get(check.name)
     make = functools.partial(
-        Result, check=check.name, area=check.area, contract=check.contract, mend=check.mend
+        Result, check=check.name, area=check.area, contract=check.contract, fix=check.fix
     )
     if not check.applies_to(case):
         assert check.needs is not None
@@ -49,7 +49,7 @@ def check_one(check: Check, subject: Subject) -> Result:
             return make(
                 outcome=Outcome.FAILED,
                 reason=f"{undeclared}, and yet expects this check to fail.",
-                mend="Take it out of the case's expected_failures, or declare the capability.",
+                fix="Take it out of the case's expected_failures, or declare the capability.",
             )
         return make(outcome=Outcome.SKIPPED, reason=undeclared)
     started = time.perf_counter()
@@ -62,7 +62,7 @@ def check_one(check: Check, subject: Subject) -> Result:
         return make(
             outcome=Outcome.UNEXPECTED_PASS,
             reason=f"it was expected to fail ({expected.kind.value}): {expected.reason}",
-            mend="It holds now: take it out of the case's expected_failures.",
+            fix="It holds now: take it out of the case's expected_failures.",
             seconds=seconds,
         )
     return make(
@@ -84,7 +84,7 @@ def unknown_names(case: Case) -> list[Result]:
             contract="Every name in expected_failures is a check of the case's kind.",
             reason=f"there is no check {name!r} for a {case.kind.value}"
             + (", only for other kinds." if name in elsewhere else "."),
-            mend=f"Correct the name. There are: {', '.join(known)}.",
+            fix=f"Correct the name. There are: {', '.join(known)}.",
         )
         for name in case.expected_failures
         if name not in known
@@ -98,7 +98,7 @@ def cases_of(name: str) -> list[Case]:
     supplied = [
         _with_capabilities(case, specs)
         for case in plugins.conformance_cases(name)
-        if isinstance(case, Case)  # anything else is for `every_spec_has_a_case` to say
+        if isinstance(case, Case)  # anything else is for `check_every_spec_has_case` to say
     ]
     return [plugin_case(name), *supplied]
 

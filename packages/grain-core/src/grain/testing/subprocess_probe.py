@@ -30,13 +30,13 @@ _SECONDS = 120
 _PROGRAM = (
     "import json, sys\n"
     "sys.path[:] = json.loads(sys.argv[1])\n"
-    "from grain.testing.elsewhere import main\n"
+    "from grain.testing.subprocess_probe import main\n"
     "main(sys.argv[2], sys.argv[3])\n"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sight:
+class Observation:
     """What the other process saw of one instance.
 
     Attributes:
@@ -58,7 +58,7 @@ class Sight:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observed:
+class ProbeResult:
     """All that the other process saw.
 
     Attributes:
@@ -67,12 +67,14 @@ class Observed:
         eager_imports: For a plugin, what merely listing it imported.
     """
 
-    made: Sight
-    sent: Sight
+    made: Observation
+    sent: Observation
     eager_imports: tuple[str, ...] = ()
 
 
-def observe_elsewhere(case: Case, directory: str | None, indices: Sequence[int] | None) -> Observed:
+def probe_subprocess(
+    case: Case, directory: str | None, indices: Sequence[int] | None
+) -> ProbeResult:
     """Starts the other process and waits for what it saw."""
     job: dict[str, Any] = {"indices": None if indices is None else list(indices)}
     place = () if directory is None else (directory,)
@@ -84,7 +86,7 @@ def observe_elsewhere(case: Case, directory: str | None, indices: Sequence[int] 
             job["instance"] = _dumps(kept)
         except Exception:
             job["error"] = traceback.format_exc(limit=-3)
-    with tempfile.TemporaryDirectory(prefix="grain-elsewhere-") as folder:
+    with tempfile.TemporaryDirectory(prefix="grain-probe-") as folder:
         given, seen = os.path.join(folder, "job"), os.path.join(folder, "seen")
         with open(given, "wb") as file:
             pickle.dump(job, file)
@@ -100,9 +102,9 @@ def observe_elsewhere(case: Case, directory: str | None, indices: Sequence[int] 
         if done.returncode or not os.path.exists(seen):
             said = done.stderr.decode(errors="replace").strip()[-2000:]
             error = f"The other process ended with exit code {done.returncode}. It said:\n{said}"
-            return Observed(made=Sight(error=error), sent=Sight(error=error))
+            return ProbeResult(made=Observation(error=error), sent=Observation(error=error))
         with open(seen, "rb") as file:
-            observed: Observed = pickle.load(file)
+            observed: ProbeResult = pickle.load(file)
     del kept
     return observed
 
@@ -113,23 +115,25 @@ def main(given: str, seen: str) -> None:
         job = pickle.load(file)
     kind, make, place, inputs = pickle.loads(job["case"])
     if kind is CaseKind.PLUGIN:
-        observed = Observed(made=Sight(), sent=Sight(), eager_imports=_eager_imports(make))
+        observed = ProbeResult(
+            made=Observation(), sent=Observation(), eager_imports=_eager_imports(make)
+        )
     else:
 
-        def look(instance: Callable[[], Any]) -> Sight:
+        def look(instance: Callable[[], Any]) -> Observation:
             return _look(instance, kind, job["indices"], inputs)
 
         # First what was sent: what the other made may leave something behind that helps it.
         error = job.get("error")
-        sent = Sight(error=error) if error else look(lambda: pickle.loads(job["instance"]))
-        observed = Observed(sent=sent, made=look(lambda: make(*place)))
+        sent = Observation(error=error) if error else look(lambda: pickle.loads(job["instance"]))
+        observed = ProbeResult(sent=sent, made=look(lambda: make(*place)))
     with open(seen, "wb") as answer:
         pickle.dump(observed, answer)
 
 
 def _look(
     make: Callable[[], Any], kind: CaseKind, indices: Sequence[int], inputs: Sequence[Any]
-) -> Sight:
+) -> Observation:
     try:
         instance = make()
         if kind is CaseKind.MAP_SOURCE:
@@ -138,9 +142,9 @@ def _look(
             elements = [snapshot(result) for result in apply_all(instance, copy.deepcopy(inputs))]
         else:
             elements = [snapshot(element) for element in instance]
-        return Sight(elements=_dumps(elements), text=repr(instance))
+        return Observation(elements=_dumps(elements), text=repr(instance))
     except Exception:
-        return Sight(error=traceback.format_exc(limit=-3))
+        return Observation(error=traceback.format_exc(limit=-3))
 
 
 def _dumps(value: Any) -> bytes:

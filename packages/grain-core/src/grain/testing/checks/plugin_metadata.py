@@ -20,7 +20,7 @@ CHECKED_KINDS = frozenset({Kind.MAP_SOURCE, Kind.ITER_SOURCE, Kind.TRANSFORM})
 """The kinds of specs that cases are about."""
 
 
-def describes_itself(subject: Subject) -> None:
+def check_plugin_metadata(subject: Subject) -> None:
     """A plugin loads, and each of its specs has a summary and says how to install it.
 
     Fill in `summary` and `install` of each PluginSpec, and return them from the hooks.
@@ -35,19 +35,19 @@ def describes_itself(subject: Subject) -> None:
             assert getattr(spec, field).strip(), f"spec {spec.name!r} has no {field}."
 
 
-def listing_imports_nothing_heavy(subject: Subject) -> None:
+def check_listing_imports(subject: Subject) -> None:
     """Listing a plugin imports none of its dependencies.
 
     Name targets as text in the module of the entry point, and let the package's `__init__` import
     what is heavy only when it is asked for.
     """
-    observed = subject.elsewhere
+    observed = subject.subprocess
     assert not observed.made.error, observed.made.error
     heavy = ", ".join(observed.eager_imports)
     assert not heavy, f"listing the plugin imports {heavy}."
 
 
-def targets_are_of_their_kind(subject: Subject) -> None:
+def check_targets_match_kind(subject: Subject) -> None:
     """Each spec's target, writer and decoder can be imported and are what the spec says.
 
     Correct the `target` ("package.module:Name"), `writer`, `decoder` or the `kind` of the spec.
@@ -67,7 +67,7 @@ def targets_are_of_their_kind(subject: Subject) -> None:
             )
 
 
-def requires_a_bounded_core(subject: Subject) -> None:
+def check_core_requirement_bounded(subject: Subject) -> None:
     """The distribution says which grain-core it needs, from a version and below a next one.
 
     Write `"grain-core>=1,<2"` into the `dependencies` of `pyproject.toml`.
@@ -82,7 +82,7 @@ def requires_a_bounded_core(subject: Subject) -> None:
         assert bounded, f"{candidate.distribution} requires {line!r}, unbounded."
 
 
-def every_spec_has_a_case(subject: Subject) -> None:
+def check_every_spec_has_case(subject: Subject) -> None:
     """The plugin supplies a conformance case for each source and transform that it provides.
 
     Return a `grain.testing.Case(spec="…")` for each from the hook `grain_conformance_cases`.
@@ -106,7 +106,7 @@ def every_spec_has_a_case(subject: Subject) -> None:
     assert not missing, f"no case for {', '.join(missing)}."
 
 
-def cases_show_every_capability(subject: Subject) -> None:
+def check_cases_cover_capabilities(subject: Subject) -> None:
     """Each capability of a spec is declared by one of its cases at least, and no other is.
 
     Leave out `capabilities` in a case to take those of its spec; give them only to a case that has
@@ -121,7 +121,7 @@ def cases_show_every_capability(subject: Subject) -> None:
             if isinstance(case, Case) and case.spec == spec.name
         ]
         if not declared:
-            continue  # for `every_spec_has_a_case` to say
+            continue  # for `check_every_spec_has_case` to say
         shown: frozenset[Capability] = frozenset().union(*declared)
         hidden = ", ".join(sorted(spec.capabilities - shown))
         assert not hidden, f"no case of {spec.name!r} declares {hidden}."

@@ -10,7 +10,7 @@ from grain.testing.subject import Subject
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 
 
-def repr_holds_no_address(subject: Subject) -> None:
+def check_repr_without_address(subject: Subject) -> None:
     """`repr(source)` shows no memory address.
 
     Write a `__repr__` that says what the data is: number of files, length, a digest.
@@ -21,7 +21,7 @@ def repr_holds_no_address(subject: Subject) -> None:
     assert not shown, f"repr(source) is {text!r:.200}."
 
 
-def repr_does_not_change(subject: Subject) -> None:
+def check_repr_stable(subject: Subject) -> None:
     """`repr(source)` is the same for every instance of the same data, before and after reading.
 
     Put into it what the data is, not what was done with it: no counters, caches or open files.
@@ -38,7 +38,7 @@ def repr_does_not_change(subject: Subject) -> None:
         assert now == text, f"repr(source) is {text!r:.200}, and {what} {now!r:.200}."
 
 
-def repr_is_the_same_in_another_process(subject: Subject) -> None:
+def check_repr_across_processes(subject: Subject) -> None:
     """`repr(source)` is the same text in every process.
 
     Use no process id, no random name, and no `hash()` of text, which differs by process: hashlib's
@@ -46,8 +46,8 @@ def repr_is_the_same_in_another_process(subject: Subject) -> None:
     """
     text = _ADDRESS.sub("0x…", repr(subject.fresh()))
     for what, sight in (
-        ("made there", subject.elsewhere.made),
-        ("sent there", subject.elsewhere.sent),
+        ("made there", subject.subprocess.made),
+        ("sent there", subject.subprocess.sent),
     ):
         there = _ADDRESS.sub("0x…", sight.text)
         assert sight.error or there == text, (

@@ -1,0 +1,157 @@
+"""The table of contents: every check there is, for which kinds, and which capability it is about."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from grain.plugins.spec import Capability
+from grain.testing.case import Case, CaseKind
+from grain.testing.checks import (
+    aliasing,
+    batches,
+    capabilities,
+    determinism,
+    functions,
+    indexing,
+    loading,
+    pickling,
+    plugin_metadata,
+    representation,
+    resources,
+    streams,
+    writing,
+)
+from grain.testing.subject import Subject
+
+MAP = frozenset({CaseKind.MAP_SOURCE})
+ITER = frozenset({CaseKind.ITER_SOURCE})
+SOURCES = MAP | ITER
+TRANSFORM = frozenset({CaseKind.TRANSFORM})
+EACH = SOURCES | TRANSFORM
+BY_PLACE = MAP | TRANSFORM
+PLUGIN = frozenset({CaseKind.PLUGIN})
+
+
+@dataclass(frozen=True)
+class Check:
+    """One sentence of the contract, and the function that tells whether it holds.
+
+    Attributes:
+        area: Which part of the contract it belongs to.
+        function: Takes a `Subject`, and raises an AssertionError when the sentence does not hold.
+        kinds: The kinds of cases it is about.
+        needs: The capability without which it does not apply.
+    """
+
+    area: str
+    function: Callable[[Subject], None]
+    kinds: frozenset[CaseKind]
+    needs: Capability | None = None
+
+    @property
+    def name(self) -> str:
+        """What reports and `Case.expected_failures` call it."""
+        return self.function.__name__
+
+    @property
+    def contract(self) -> str:
+        """The sentence that must hold."""
+        return inspect.getdoc(self.function).partition("\n")[0]  # type: ignore[union-attr]
+
+    @property
+    def fix(self) -> str:
+        """What to do when it does not."""
+        return " ".join(inspect.getdoc(self.function).partition("\n")[2].split())  # type: ignore[union-attr]
+
+    def applies_to(self, case: Case) -> bool:
+        """Whether the sentence is about this case, given its capabilities."""
+        if self.needs is None or case.kind is CaseKind.TRANSFORM:
+            return True
+        return case.can(self.needs)
+
+
+CHECKS: tuple[Check, ...] = (
+    Check("indexable", indexing.check_all_indices_readable, MAP),
+    Check("indexable", indexing.check_expected_elements, EACH),
+    Check("indexable", indexing.check_out_of_range_index, MAP),
+    Check("indexable", indexing.check_numpy_integer_index, MAP),
+    #
+    Check("stream", streams.check_iter_dataset_types, ITER),
+    Check("stream", streams.check_iterators_independent, ITER),
+    Check("stream", streams.check_exhaustion_is_final, ITER),
+    #
+    Check("function", functions.check_result_type, TRANSFORM),
+    Check("function", functions.check_no_global_rng, TRANSFORM),
+    Check("function", functions.check_input_not_mutated, TRANSFORM),
+    #
+    Check("picklable", pickling.check_pickle_new_instance, EACH),
+    Check("picklable", pickling.check_pickle_used_instance, EACH),
+    Check("picklable", pickling.check_pickle_across_processes, EACH),
+    Check("picklable", pickling.check_pickle_size, EACH),
+    #
+    Check("deterministic", determinism.check_repeatable_read, EACH),
+    Check("deterministic", determinism.check_repeatable_across_instances, EACH),
+    Check("deterministic", determinism.check_repeatable_across_processes, EACH),
+    Check("deterministic", determinism.check_read_order_independent, BY_PLACE),
+    Check("thread-safe", determinism.check_concurrent_reads, BY_PLACE, Capability.THREAD_SAFE),
+    #
+    Check("batched", batches.check_batched_read_equals_single, MAP, Capability.BATCHED_READ),
+    Check("batched", batches.check_batched_read_order, MAP, Capability.BATCHED_READ),
+    Check("batched", batches.check_batched_read_repeats, MAP, Capability.BATCHED_READ),
+    Check("batched", batches.check_batched_read_empty, MAP, Capability.BATCHED_READ),
+    Check("batched", batches.check_batched_read_array_indices, MAP, Capability.BATCHED_READ),
+    Check("batched", batches.check_batched_read_out_of_range, MAP, Capability.BATCHED_READ),
+    Check("batched", batches.check_columns_equal_stacked_records, MAP, Capability.COLUMNS),
+    #
+    Check("memory", aliasing.check_elements_not_overwritten, EACH),
+    Check("memory", aliasing.check_elements_not_aliased, EACH),
+    #
+    Check("repr", representation.check_repr_without_address, MAP),
+    Check("repr", representation.check_repr_stable, MAP),
+    Check("repr", representation.check_repr_across_processes, MAP),
+    #
+    Check("capabilities", capabilities.check_declared_capabilities_present, SOURCES),
+    Check("capabilities", capabilities.check_present_capabilities_declared, SOURCES),
+    #
+    Check("state", streams.check_state_restores_new_iterator, ITER),
+    Check("state", streams.check_state_restores_used_iterator, ITER),
+    Check("state", streams.check_state_json_round_trip, ITER),
+    Check("state", streams.check_state_is_snapshot, ITER),
+    Check("state", streams.check_get_state_without_side_effects, ITER),
+    #
+    Check("loader", loading.check_loader_order, MAP),
+    Check("loader", loading.check_loader_resume, MAP),
+    Check("loader", loading.check_loader_workers, MAP),
+    Check("loader", loading.check_shards_partition_records, MAP),
+    Check("loader", loading.check_stream_workers, ITER),
+    #
+    Check("resources", resources.check_no_leak_per_read, EACH),
+    Check("resources", resources.check_no_leak_per_instance, EACH),
+    Check("resources", resources.check_close_releases_resources, MAP, Capability.CLOSABLE),
+    Check("resources", resources.check_iterator_close_releases_resources, ITER),
+    #
+    Check("metadata", plugin_metadata.check_plugin_metadata, PLUGIN),
+    Check("metadata", plugin_metadata.check_targets_match_kind, PLUGIN),
+    Check("metadata", plugin_metadata.check_core_requirement_bounded, PLUGIN),
+    Check("metadata", plugin_metadata.check_every_spec_has_case, PLUGIN),
+    Check("metadata", plugin_metadata.check_cases_cover_capabilities, PLUGIN),
+    Check("writer", writing.check_writer_round_trip, PLUGIN),
+    Check("writer", writing.check_writer_count, PLUGIN),
+    Check("writer", writing.check_writer_empty_input, PLUGIN),
+    Check("writer", writing.check_writer_replaces_file, PLUGIN),
+    Check("writer", writing.check_failed_write_is_atomic, PLUGIN),
+    Check("writer", writing.check_decoder_inverts_writer, PLUGIN),
+    Check("import-light", plugin_metadata.check_listing_imports, PLUGIN),
+)
+
+
+def checks_for(case: Case) -> tuple[Check, ...]:
+    """The checks of a case's kind, in their order; those it has no capability for are among them.
+
+    Example:
+        >>> [check.name for check in checks_for(Case(name="p", make=object, kind="plugin"))][:2]
+        ['check_plugin_metadata', 'check_targets_match_kind']
+    """
+    return tuple(check for check in CHECKS if case.kind in check.kinds)
