@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 import grain
 from grain.dataset import filter as filter_module
 
+from ..helpers.pipelines import INLINE
+
 Map = grain.MapDataset
-INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
 DatasetOptions = grain.experimental.DatasetOptions
 
 

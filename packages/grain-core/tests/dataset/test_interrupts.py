@@ -13,9 +13,10 @@ from tests.parity.encoding import encode
 
 import grain
 
+from ..helpers.pipelines import INLINE
+
 Map = grain.MapDataset
 X = grain.experimental
-INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
 
 
 class Touch:

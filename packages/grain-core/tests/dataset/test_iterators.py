@@ -11,12 +11,9 @@ import pytest
 
 import grain
 
+from ..helpers.pipelines import INLINE, numbers
+
 Map = grain.MapDataset
-INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
-
-
-def numbers(count: int = 6) -> grain.IterDataset:
-    return Map.range(count).to_iter_dataset(INLINE)
 
 
 class Halves(grain.experimental.FlatMapTransform):

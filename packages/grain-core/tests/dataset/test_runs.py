@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import grain
 
-INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
+from ..helpers.pipelines import INLINE
+
 mix = grain.IterDataset.mix
 
 

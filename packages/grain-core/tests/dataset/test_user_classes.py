@@ -12,9 +12,10 @@ import pytest
 
 import grain
 
+from ..helpers.pipelines import INLINE
+
 Map = grain.MapDataset
 Iter = grain.IterDataset
-INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
 THREADS = grain.ReadOptions(num_threads=4, prefetch_buffer_size=8)
 
 

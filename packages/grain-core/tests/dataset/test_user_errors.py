@@ -10,8 +10,9 @@ import pytest
 
 import grain
 
+from ..helpers.pipelines import INLINE
+
 Map = grain.MapDataset
-INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
 THREADS = grain.ReadOptions(num_threads=4, prefetch_buffer_size=16)
 BAD = 9
 

@@ -13,7 +13,7 @@ import pytest
 
 import grain
 
-from .conftest import step, steps, with_workers
+from ..helpers.pipelines import step, steps, with_workers
 from .pipelines import Lines, OwnIterDataset, heavy, odd, plus_one, rows
 
 X = grain.experimental

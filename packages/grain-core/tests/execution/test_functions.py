@@ -17,7 +17,7 @@ import grain
 from grain.execution import offload
 from grain.execution.offload import OffloadIterator
 
-from .conftest import step, steps, with_workers
+from ..helpers.pipelines import step, steps, with_workers
 from .meeting import Meeting, assert_spread
 from .pipelines import FAILING, PIPELINES, OwnIterDataset, heavy, odd, rows
 

@@ -16,16 +16,8 @@ import pytest
 
 import grain
 
-from .conftest import (
-    beyond,
-    census,
-    descendants,
-    finish,
-    segments,
-    steps,
-    wait_until_gone,
-    with_workers,
-)
+from ..helpers.pipelines import steps, with_workers
+from ..helpers.processes import beyond, census, descendants, finish, segments, wait_until_gone
 from .pipelines import FAILING, PIPELINES, Lines, OwnIterDataset, heavy, rows
 
 X = grain.experimental

@@ -8,7 +8,8 @@ import numpy as np
 
 import grain
 
-from .conftest import descendants, with_workers
+from ..helpers.pipelines import with_workers
+from ..helpers.processes import descendants
 from .pipelines import heavy
 
 MEGABYTES = 200

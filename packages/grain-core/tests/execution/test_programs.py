@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .conftest import finish
+from ..helpers.processes import finish
 
 # Classes and functions of `__main__`, with no guard around what starts workers.
 _PROGRAM = """

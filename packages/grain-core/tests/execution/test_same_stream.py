@@ -17,7 +17,7 @@ from tests.properties.strategies import iter_plans
 
 import grain
 
-from .conftest import step, steps, through_json, with_workers
+from ..helpers.pipelines import step, steps, through_json, with_workers
 from .pipelines import (
     FAILING,
     PIPELINES,

@@ -17,11 +17,10 @@ from grain.dataset.context import IterationContext, iteration_context
 from grain.execution import fused_iterator
 from grain.execution.farm import ProcessExecutor
 
-from .conftest import with_workers
+from ..helpers.pipelines import INLINE, with_workers
 from .pipelines import Lines
 
 X = grain.experimental
-INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
 THREADS = grain.ReadOptions(num_threads=2, prefetch_buffer_size=7)
 LENGTH = 60
 

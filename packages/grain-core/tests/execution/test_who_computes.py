@@ -14,7 +14,7 @@ import pytest
 
 import grain
 
-from .conftest import with_workers
+from ..helpers.pipelines import with_workers
 from .meeting import Meeting, assert_spread, new_meeting
 from .pipelines import Lines, LinesIterator, heavy, odd, rows
 

@@ -10,7 +10,7 @@ import pytest
 import grain
 from grain.python import BatchOperation, FilterOperation, MapOperation, RandomMapOperation
 
-INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
+from ..helpers.pipelines import INLINE
 
 
 def records(*data: Any, seed: int | None = 1) -> list[grain.Record]:

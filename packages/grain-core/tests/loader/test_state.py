@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import grain
 from grain.sharding import NoSharding, ShardOptions
 
-INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
+from ..helpers.pipelines import INLINE
 
 
 class Source:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import select
 import subprocess
 import sys
 import textwrap
@@ -16,7 +15,7 @@ import pytest
 
 from grain.execution.processes.pool import WorkerPool
 
-PATIENCE = 60  # seconds; only a bound for what would otherwise hang
+from ..helpers import processes
 
 
 def apply(function):
@@ -49,20 +48,7 @@ def make_pool():
 @pytest.fixture
 def wait_until_gone():
     """Waits until a process, not necessarily a child, has ended and is no more than a zombie."""
-
-    def wait(pid):
-        try:
-            fd = os.pidfd_open(pid)
-        except ProcessLookupError:
-            return
-        try:
-            poll = select.poll()
-            poll.register(fd, select.POLLIN)
-            assert poll.poll(PATIENCE * 1000), f"process {pid} is still there"
-        finally:
-            os.close(fd)
-
-    return wait
+    return processes.wait_until_gone
 
 
 @pytest.fixture

@@ -13,13 +13,7 @@ import pytest
 from grain.execution.processes.error_report import WorkerDied
 from grain.execution.processes.pool import WorkerPool
 
-PATIENCE = 60
-
-
-def finish(process):
-    """Waits for a script; its exit code, output and errors."""
-    out, err = process.communicate(timeout=PATIENCE)
-    return process.returncode, out, err
+from ..helpers.processes import PATIENCE, finish
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])

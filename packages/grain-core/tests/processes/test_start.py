@@ -10,14 +10,11 @@ import pytest
 import grain
 from grain.execution.processes.error_report import WorkerDied
 
+from ..helpers.processes import finish
+
 
 def result(pool, task=None):
     return pool.result(pool.submit(task))
-
-
-def finish(process):
-    out, err = process.communicate(timeout=60)
-    return process.returncode, out, err
 
 
 def test_path_arguments_and_directory_are_those_of_the_consumer(make_pool, monkeypatch, tmp_path):

@@ -6,24 +6,12 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 
 import grain
 from grain.dataset.interleave.cycle import LatencyMonitor
 
-INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
-
-
-def plain(value: Any) -> Any:
-    """An element as something that `==` compares as a whole, with the types of its arrays."""
-    if isinstance(value, np.ndarray):
-        return ("array", str(value.dtype), value.shape, value.tolist())
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return value
+from ...helpers.pipelines import INLINE, plain, take
 
 
 class HandWrittenIterDataset(grain.IterDataset):
@@ -84,16 +72,6 @@ PARENTS: dict[str, Callable[[Sequence[Any]], grain.IterDataset]] = {
 def parent_of(request: pytest.FixtureRequest) -> Callable[[Sequence[Any]], grain.IterDataset]:
     """Makes an iter dataset of elements; every test runs with parents of each kind."""
     return request.param
-
-
-def take(iterator: Any, count: int) -> list[Any]:
-    taken: list[Any] = []
-    for _ in range(count):
-        try:
-            taken.append(plain(next(iterator)))
-        except StopIteration:
-            break
-    return taken
 
 
 def assert_resumes(make: Callable[[], Any], limit: int = 1000) -> list[Any]:

@@ -13,7 +13,8 @@ import grain
 from grain import experimental as ex
 from grain.dataset.tfrecord.crc32c import masked_crc32c
 
-INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
+from ...helpers.pipelines import INLINE
+
 Shard = grain.sharding.ShardOptions
 
 

@@ -11,11 +11,7 @@ import pytest
 import grain
 from grain import experimental as ex
 
-INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
-
-
-def numbers(*bounds: int) -> grain.IterDataset:
-    return grain.MapDataset.range(*bounds).to_iter_dataset(INLINE)
+from ...helpers.pipelines import INLINE, numbers
 
 
 class Twice(grain.transforms.FlatMap):

@@ -18,11 +18,7 @@ from grain.experimental import (
     WindowShuffleMapDataset,
 )
 
-INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
-
-
-def numbers(*bounds: int) -> grain.IterDataset:
-    return grain.MapDataset.range(*bounds).to_iter_dataset(INLINE)
+from ...helpers.pipelines import INLINE, numbers
 
 
 @settings(deadline=None, max_examples=40)

@@ -21,7 +21,8 @@ from grain.experimental import (
     FirstFitPackIterDataset,
 )
 
-INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
+from ...helpers.pipelines import INLINE
+
 BINNERS = [FirstFitPackIterDataset, BestFitPackIterDataset]
 
 

@@ -18,7 +18,8 @@ from grain.experimental import (
     PackAndBatchOperation,
 )
 
-INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
+from ...helpers.pipelines import INLINE
+
 BOS = -7
 
 

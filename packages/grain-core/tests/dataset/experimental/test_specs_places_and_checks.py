@@ -35,12 +35,9 @@ from grain.experimental import (
     set_next_index,
 )
 
-INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
+from ...helpers.pipelines import INLINE, numbers
+
 Shard = grain.sharding.ShardOptions
-
-
-def numbers(*bounds: int) -> grain.IterDataset:
-    return grain.MapDataset.range(*bounds).to_iter_dataset(INLINE)
 
 
 # Element specs

@@ -17,11 +17,7 @@ from grain.experimental import (
     multithread_prefetch,
 )
 
-INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
-
-
-def numbers(*bounds: int) -> grain.IterDataset:
-    return grain.MapDataset.range(*bounds).to_iter_dataset(INLINE)
+from ...helpers.pipelines import INLINE, numbers
 
 
 def prefetch_threads() -> list[threading.Thread]:

@@ -23,7 +23,8 @@ from grain.experimental import (
     pick_performance_config,
 )
 
-INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
+from ...helpers.pipelines import INLINE
+
 FREE: dict[str, Any] = {"ram_budget_mb": 1024, "max_workers": 4, "max_buffer_size": None}
 MEGABYTE = 1 << 20
 

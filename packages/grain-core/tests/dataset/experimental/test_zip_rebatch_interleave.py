@@ -20,11 +20,7 @@ from grain.experimental import (
     ZipMapDataset,
 )
 
-INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
-
-
-def numbers(*bounds: int) -> grain.IterDataset:
-    return grain.MapDataset.range(*bounds).to_iter_dataset(INLINE)
+from ...helpers.pipelines import INLINE, numbers
 
 
 def fail_at(bad: int) -> Callable[[int], int]:
