@@ -1,6 +1,6 @@
 """ArrayRecord files as data sources for grain.
 
-Names are loaded on first use, so that finding the plugin does not load the format's library.
+Names are imported on first use, so that discovering the plugin does not load the format's library.
 """
 
 from __future__ import annotations

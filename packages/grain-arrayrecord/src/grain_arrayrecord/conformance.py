@@ -1,4 +1,4 @@
-"""The cases by which `grain conformance arrayrecord` checks this package."""
+"""Conformance cases of this package, run by `grain conformance arrayrecord`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CUTS = (0, 9, 10, 23)
 
 
 def cases() -> list[Case]:
-    """Several files by their paths, and by a pattern."""
+    """Return the cases: several files by paths and by a pattern."""
     return [
         Case(
             name="three files",
@@ -28,19 +28,19 @@ def cases() -> list[Case]:
 
 
 def write(directory: str) -> None:
-    """Writes three files."""
+    """Write three files."""
     for number in range(3):
         records = _RECORDS[_CUTS[number] : _CUTS[number + 1]]
         write_array_record(os.path.join(directory, f"{number}.array_record"), records)
 
 
 def by_paths(directory: str) -> ArrayRecordDataSource:
-    """The files by their paths."""
+    """Open the files by paths."""
     return ArrayRecordDataSource(
         [os.path.join(directory, f"{number}.array_record") for number in range(3)]
     )
 
 
 def by_pattern(directory: str) -> ArrayRecordDataSource:
-    """The files by a pattern."""
+    """Open the files by a pattern."""
     return ArrayRecordDataSource(os.path.join(directory, "*.array_record"))

@@ -1,6 +1,6 @@
-"""What can go wrong with an ArrayRecord file, each error naming the file and what to do.
+"""Errors of ArrayRecord files; each message names the file and what to do.
 
-The mixed-in base classes keep code working that catches what other readers of this format raise.
+The additional base classes keep code working that catches the errors of other readers of this format.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ class RecordIndexError(IndexError, ValueError):
 
 
 class ArrayRecordFileError(RuntimeError):
-    """A file that cannot be read as ArrayRecord, or is not the file it was."""
+    """A file that cannot be read as ArrayRecord, or has changed."""
 
 
 class ArrayRecordFileNotFoundError(FileNotFoundError, ArrayRecordFileError):
-    """A path or pattern with no file behind it."""
+    """A path or pattern that matches no file."""
 
 
 class ArrayRecordPermissionError(PermissionError, ArrayRecordFileError):
-    """A file that this user may not read."""
+    """A file without read permission for this user."""

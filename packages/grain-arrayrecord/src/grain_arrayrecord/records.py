@@ -1,20 +1,20 @@
-r"""Elements as records: an open encoding for what has none, since ArrayRecord files hold bytes alone.
+r"""Encoding of elements as records, since ArrayRecord files hold bytes only.
 
 A record is the eight bytes `\x89GRAIN1\n`, the length of a header as four bytes (little-endian), the
-header, and data. The header is JSON in ASCII, and is the element itself, except that what JSON cannot
-say is an object with one key that begins with `$`:
+header, and data. The header is JSON in ASCII and represents the element; a value that JSON cannot
+represent is an object with one key that starts with `$`:
 
 | in the header | means |
 | --- | --- |
-| `{"$array": [dtype, shape, offset]}` | a numpy array; its bytes in C order are data from `offset` on |
+| `{"$array": [dtype, shape, offset]}` | a numpy array; its bytes in C order start at `offset` in the data |
 | `{"$scalar": [dtype, offset]}` | a numpy scalar |
 | `{"$bytes": [offset, length]}` | bytes |
 | `{"$tuple": […]}` | a tuple |
 | `{"$float": "nan"}` | a float that is not finite: `nan`, `inf` or `-inf` |
-| `{"$dict": [[key, value], …]}` | a dict with a key that is not text, or begins with `$` |
+| `{"$dict": [[key, value], …]}` | a dict with a key that is not text, or starts with `$` |
 
-A dtype is spelt as numpy's `dtype.str`, such as `<f4`. Reading a record runs no code of its writer's,
-as reading a pickle would.
+A dtype is numpy's `dtype.str`, such as `<f4`. Decoding a record, unlike unpickling, runs no code that
+its writer chose.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ import numpy as np
 MAGIC = b"\x89GRAIN1\n"
 _LENGTH = struct.Struct("<I")
 _START = len(MAGIC) + _LENGTH.size
-# Numbers, booleans, dates, and text and bytes of one length. Others are objects, or known by numpy
-# only where some other library has been imported.
+# Numbers, booleans, dates, and fixed-length text and bytes. Other kinds are objects, or exist only
+# after some other library has been imported.
 _DTYPE_KINDS = "biufcmMSU"
 
 
 def encode_record(element: Any) -> bytes:
-    r"""An element as bytes: dicts, lists, tuples, text, bytes, numbers, None and numpy's arrays.
+    r"""Return an element of dicts, lists, tuples, text, bytes, numbers, None and arrays as bytes.
 
     Example:
         >>> record = encode_record({"image": np.zeros((2, 2), np.uint8), "label": 7})
@@ -48,7 +48,7 @@ def encode_record(element: Any) -> bytes:
 
 
 def decode_record(record: Any) -> Any:
-    """The element of a record that `encode_record` made; anything else as it is.
+    """Return the element that `encode_record` encoded; return anything else unchanged.
 
     Example:
         >>> decode_record(encode_record({"tokens": np.arange(3), "text": "abc"}))
@@ -66,20 +66,20 @@ def decode_record(record: Any) -> Any:
         )
     except (struct.error, ValueError, TypeError) as error:
         raise ValueError(
-            f"A record of {len(record)} bytes begins like one of grain's and cannot be read:"
+            f"Cannot decode a record of {len(record)} bytes that starts with grain's magic bytes:"
             f" {error}. The file is damaged, or was written by a later version."
         ) from error
 
 
 class _Encoder:
-    """Turns one element into what JSON can hold, and puts the rest aside."""
+    """Conversion of one element to JSON values, with all binary content collected in `data`."""
 
     def __init__(self, data: list[bytes]) -> None:
         self._data = data
         self._size = 0
 
     def value(self, value: Any, where: str) -> Any:
-        """The value as the header has it; `where` it stands in the element is for errors."""
+        """Return the JSON form of a value; `where`, its path in the element, is for errors."""
         kind = type(value)
         if value is None or kind in (bool, int, str):
             return value
@@ -91,18 +91,18 @@ class _Encoder:
             items = [self.value(item, f"{where}[{i}]") for i, item in enumerate(value)]
             return items if kind is list else {"$tuple": items}
         if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in _DTYPE_KINDS:
-            offset = self._keep(value.tobytes())
+            offset = self._append(value.tobytes())
             if isinstance(value, np.generic):
                 return {"$scalar": [value.dtype.str, offset]}
             return {"$array": [value.dtype.str, list(value.shape), offset]}
         if isinstance(value, (bytes, bytearray, memoryview)):
             content = bytes(value)
-            return {"$bytes": [self._keep(content), len(content)]}
+            return {"$bytes": [self._append(content), len(content)]}
         name = f"dtype {value.dtype}" if isinstance(value, np.ndarray) else kind.__name__
         raise TypeError(
-            f"{'The element' if not where else f'What stands at {where}'} is of {name}, which has no"
-            " place in a record: expected dicts, lists, tuples, text, bytes, numbers, None and numpy"
-            " arrays of them. Convert it first, or leave it out."
+            f"{'The element' if not where else f'The value at {where}'} is of {name}, which a record"
+            " cannot hold: expected dicts, lists, tuples, text, bytes, numbers, None and numpy arrays"
+            " of them. Convert it first, or leave it out."
         )
 
     def _dict(self, value: dict[Any, Any], where: str) -> Any:
@@ -111,7 +111,7 @@ class _Encoder:
             return dict(items)
         return {"$dict": [[self.value(key, where), item] for key, item in items]}
 
-    def _keep(self, content: bytes) -> int:
+    def _append(self, content: bytes) -> int:
         offset = self._size
         self._data.append(content)
         self._size += len(content)
@@ -133,7 +133,7 @@ def _decoded(node: dict[str, Any], data: memoryview) -> Any:
         offset, length = value
         content = bytes(data[offset : offset + length])
         if len(content) != length:
-            raise ValueError("it ends too early")
+            raise ValueError("the data is too short")
         return content
     if key == "$tuple":
         return tuple(value)
@@ -141,7 +141,7 @@ def _decoded(node: dict[str, Any], data: memoryview) -> Any:
         return float(value)
     if key == "$dict":
         return dict(value)
-    raise ValueError(f"it has {key!r}, which is unknown")
+    raise ValueError(f"the key {key!r} is unknown")
 
 
 def _array(data: memoryview, dtype: str, shape: list[int], offset: int) -> np.ndarray[Any, Any]:
@@ -150,6 +150,6 @@ def _array(data: memoryview, dtype: str, shape: list[int], offset: int) -> np.nd
         return np.zeros(shape, dtype)
     content = data[offset : offset + size]
     if len(content) != size:
-        raise ValueError("it ends too early")
-    # A copy, since a view of the record could not be written to.
+        raise ValueError("the data is too short")
+    # A copy: a view of the record would be read-only.
     return np.frombuffer(content, dtype).reshape(shape).copy()

@@ -1,4 +1,4 @@
-"""From what a user writes (paths, patterns, file instructions) to the list of shards to read."""
+"""Resolution of paths, patterns and file instructions to the list of shards to read."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from grain_arrayrecord.errors import ArrayRecordFileNotFoundError
 
 @runtime_checkable
 class FileInstructionLike(Protocol):
-    """Any object naming a stretch of records in a file, such as TFDS's `FileInstruction`."""
+    """Any object naming a range of records in a file, such as TFDS's `FileInstruction`."""
 
     @property
     def filename(self) -> str:
-        """The path of the file."""
+        """Path of the file."""
         ...
 
     @property
     def skip(self) -> int:
-        """How many records to leave out at the beginning of the file."""
+        """Number of records to skip at the start of the file."""
         ...
 
     @property
     def take(self) -> int:
-        """How many records to read after those."""
+        """Number of records to read after the skipped ones."""
         ...
 
     @property
     def examples_in_shard(self) -> int:
-        """How many records the file holds."""
+        """Number of records in the file."""
         ...
 
 
@@ -56,38 +56,60 @@ Paths: TypeAlias = PathOrInstruction | Sequence[PathOrInstruction]
 
 
 @dataclasses.dataclass(frozen=True)
-class Shard:
-    """One file and the stretch of its records that belongs to the source.
+class FileIdentity:
+    """Size and modification time of a file, which change when it is written again.
 
-    `count` is None until the file's own number of records is known; `records_in_file` and
-    `bytes_in_file` are what the file held when the source was made, None where unknown.
+    Not the inode: a copy with the same times, in another directory or on another host, is equal.
+    """
+
+    size: int
+    modified_ns: int
+
+
+def identify(path: str) -> FileIdentity | None:
+    """Return the identity of a local file, or None if there is no such file."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return FileIdentity(status.st_size, status.st_mtime_ns)
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """One file and the range of its records that belongs to the source.
+
+    `count` is None until the file's own number of records is known. `records_in_file` and `identity`
+    describe the file as it was when the source was created, None where unknown.
     """
 
     path: str
     start: int = 0
     count: int | None = None
     records_in_file: int | None = None
-    bytes_in_file: int | None = None
+    identity: FileIdentity | None = None
 
 
 _RANGE = re.compile(r"^(?P<path>.*)\[(?P<start>\d+):(?P<stop>\d+)\]$", re.DOTALL)
 
 
 def resolve(paths: Paths) -> list[Shard]:
-    """The shards behind `paths`, in order; patterns are expanded in sorted order.
+    """Return the shards that `paths` name, in order; patterns expand in sorted order.
 
     >>> resolve(FileInstruction("/data/a.array_record", skip=2, take=3, examples_in_shard=10))
-    [Shard(path='/data/a.array_record', start=2, count=3, records_in_file=10, bytes_in_file=None)]
+    [Shard(path='/data/a.array_record', start=2, count=3, records_in_file=10, identity=None)]
     """
     if isinstance(paths, (str, os.PathLike, FileInstructionLike)):
         entries: Sequence[PathOrInstruction] = [paths]
     elif isinstance(paths, Sequence):
         entries = paths
         if not entries:
+            # Message kept from google/grain 0.2.18
             raise ValueError(
                 "Paths sequence can not be of 0 length: give at least one ArrayRecord file."
             )
     else:
+        # Message kept from google/grain 0.2.18
         raise ValueError(
             f"Unsupported path format was used: {paths!r}. Give a string, a path, a "
             "FileInstruction, or a sequence of them."
@@ -99,7 +121,7 @@ def _resolve_one(entry: PathOrInstruction) -> Iterator[Shard]:
     if isinstance(entry, (str, os.PathLike)):
         path = os.fspath(entry)
         if not isinstance(path, str):
-            raise ValueError(f"A path must be text, got {path!r}.")
+            raise ValueError(f"A path must be text, got {path!r}: decode it first.")
         yield from _resolve_path(path)
     elif isinstance(entry, FileInstructionLike):
         yield _resolve_instruction(entry)
@@ -112,7 +134,7 @@ def _resolve_one(entry: PathOrInstruction) -> Iterator[Shard]:
 
 def _resolve_path(path: str) -> Iterator[Shard]:
     if path.startswith("file://"):
-        # The format's library would look for a file of that name.
+        # The format's library takes the URI for a file name.
         path = re.sub("^file://(localhost(?=/))?", "", path)
         path = path if os.path.lexists(path) else urllib.parse.unquote(path)
     if os.path.exists(path):
@@ -122,7 +144,9 @@ def _resolve_path(path: str) -> Iterator[Shard]:
     if ranged:
         start, stop = int(ranged["start"]), int(ranged["stop"])
         if stop < start:
-            raise ValueError(f"The range of {path!r} ends before it starts.")
+            raise ValueError(
+                f"The range of {path!r} ends before it starts: give [start:stop] with stop >= start."
+            )
         yield Shard(ranged["path"], start, stop - start)
     elif glob.has_magic(path):
         found = sorted(p for p in glob.glob(path, recursive=True) if os.path.isfile(p))
@@ -140,7 +164,7 @@ def _resolve_instruction(entry: FileInstructionLike) -> Shard:
     take = total - skip if entry.take == -1 else int(entry.take)
     if not 0 <= skip <= skip + take <= total:
         raise ValueError(
-            f"The file instruction for {path} asks for {take} records after skipping {skip}, but "
-            f"says the file holds {total}."
+            f"The file instruction for {path} has take={take} and skip={skip}, which exceeds its "
+            f"examples_in_shard={total}: correct the instruction."
         )
     return Shard(path, skip, take, total)

@@ -17,7 +17,7 @@ import numpy as np
 
 from grain_arrayrecord.errors import RecordIndexError
 from grain_arrayrecord.readers import OpenReaders
-from grain_arrayrecord.shards import Paths, Shard, resolve
+from grain_arrayrecord.shards import Paths, Shard, identify, resolve
 
 if sys.platform != "win32":
     import resource
@@ -35,11 +35,12 @@ class ArrayRecordDataSource:
         reader_options: Options of the format's reader, for instance
             `{"index_storage_option": "in_memory"}`.
 
-    Files are counted when the source is made, unless an instruction says how many records they
-    hold. Readers belong to a process, are opened on first use and dropped by `close()`, by
-    pickling and, when there are more files than may be open, in favour of others. A closed source
-    opens its files again when read. The format's library runs threads of its own, which a forked
-    child does not have: start processes by "spawn" or "forkserver" once a source has been read.
+    Records are counted when the source is created, unless an instruction says how many a file
+    holds. Readers belong to a process. They are opened on first use and released by `close()`, by
+    pickling and, when the limit of open files is reached, least recently used first. A closed
+    source opens its files again when read. A file that changed after the source was created is an
+    error. The format's library starts threads, which a forked child does not have: start processes
+    by "spawn" or "forkserver" once a source has been read.
 
     Example:
         source = ArrayRecordDataSource(["/data/train-*.array_record"])
@@ -55,7 +56,7 @@ class ArrayRecordDataSource:
         self._reader_options = dict(reader_options or {})
         self._readers = OpenReaders(self._reader_options, _open_files_limit())
         shards = resolve(paths)
-        self._shards = _each_in_threads(self._with_count, shards)
+        self._shards = _map_in_threads(self._with_count, shards)
         counts = [shard.count or 0 for shard in self._shards]
         # Shard s holds the indices from _starts[s] to _starts[s + 1].
         self._starts = list(itertools.accumulate(counts, initial=0))
@@ -63,7 +64,7 @@ class ArrayRecordDataSource:
 
     @property
     def paths(self) -> list[str]:
-        """The files, in the order in which their records are counted."""
+        """Paths of the files, in the order of their records."""
         return [shard.path for shard in self._shards]
 
     def __len__(self) -> int:
@@ -72,14 +73,14 @@ class ArrayRecordDataSource:
     def __getitem__(self, index: SupportsIndex) -> bytes:
         index = operator.index(index)
         if not 0 <= index < self._length:
-            raise self._outside(index)
+            raise self._index_error(index)
         number = bisect.bisect_right(self._starts, index) - 1
         shard = self._shards[number]
         record = shard.start + index - self._starts[number]
         return self._live_readers().get(shard).read_one(record)
 
     def __getitems__(self, indices: Sequence[int] | np.ndarray) -> list[bytes]:
-        """Many records, in the order asked for, read file by file and in the files' order."""
+        """Return records in the order of `indices`, reading file by file in file order."""
         if len(indices) == 1:
             return [self[indices[0]]]
         wanted = np.asarray(indices)
@@ -94,7 +95,7 @@ class ArrayRecordDataSource:
         wanted = wanted[order]
         for end in (wanted[0], wanted[-1]):
             if not 0 <= end < self._length:
-                raise self._outside(int(end))
+                raise self._index_error(int(end))
         wanted = wanted.astype(np.int64, copy=False)
         first = bisect.bisect_right(self._starts, int(wanted[0])) - 1
         last = bisect.bisect_right(self._starts, int(wanted[-1])) - 1
@@ -102,13 +103,13 @@ class ArrayRecordDataSource:
             read = self._read_shard(first, wanted)
         else:
             ends = np.searchsorted(wanted, self._starts[first + 1 : last + 1]).tolist()
-            parts = [
+            groups = [
                 (first + k, wanted[begin:end])
                 for k, (begin, end) in enumerate(zip([0, *ends], [*ends, len(wanted)], strict=True))
                 if begin < end
             ]
-            self._open_together([self._shards[number] for number, _ in parts])
-            read = [record for part in parts for record in self._read_shard(*part)]
+            self._open_concurrently([self._shards[number] for number, _ in groups])
+            read = [record for group in groups for record in self._read_shard(*group)]
         out: list[Any] = [None] * len(read)
         for position, record in zip(order.tolist(), read, strict=True):
             out[position] = record
@@ -119,31 +120,33 @@ class ArrayRecordDataSource:
         records = indices + (shard.start - self._starts[number])
         return self._live_readers().get(shard).read_sorted(records)
 
-    def _open_together(self, shards: Sequence[Shard]) -> None:
+    def _open_concurrently(self, shards: Sequence[Shard]) -> None:
         readers = self._live_readers()
         missing = [shard for shard in shards if shard.path not in readers]
         if len(missing) > 1:
-            _each_in_threads(readers.get, missing[: readers.limit])
+            _map_in_threads(readers.get, missing[: readers.limit])
 
     def _with_count(self, shard: Shard) -> Shard:
-        """The shard with its number of records, and what is needed to see that it changed."""
+        """Return the shard with its number of records and the identity of its file."""
         if shard.records_in_file is not None:
-            return shard
-        records = self._readers.get(shard).records
-        count = records - shard.start if shard.count is None else shard.count
-        size = os.path.getsize(shard.path) if os.path.exists(shard.path) else None
-        return dataclasses.replace(shard, count=count, records_in_file=records, bytes_in_file=size)
+            return dataclasses.replace(shard, identity=identify(shard.path))
+        reader = self._readers.get(shard)
+        count = reader.records - shard.start if shard.count is None else shard.count
+        return dataclasses.replace(
+            shard, count=count, records_in_file=reader.records, identity=reader.identity
+        )
 
     def _live_readers(self) -> OpenReaders:
         readers = self._readers
         if readers.pid != os.getpid():
-            # A forked child: the parent's readers rely on threads that do not exist here. They
-            # are kept, not destroyed, since destroying them would wait for those threads.
-            _OF_PARENT_PROCESSES.append(readers)
+            # In a forked child the threads of the parent's readers do not exist. The readers are
+            # kept alive, since destroying them would wait for those threads.
+            _PARENT_READERS.append(readers)
             readers = self._readers = OpenReaders(self._reader_options, readers.limit)
         return readers
 
-    def _outside(self, index: int) -> RecordIndexError:
+    def _index_error(self, index: int) -> RecordIndexError:
+        # Message kept from google/grain 0.2.18
         return RecordIndexError(
             f"Record key should be in [0, num_records), got {index} for a source of "
             f"{self._length} records."
@@ -154,7 +157,7 @@ class ArrayRecordDataSource:
             yield self[index]
 
     def close(self) -> None:
-        """Gives up the open files; reading opens them again."""
+        """Release open files; reading opens them again."""
         self._live_readers().drop()
 
     def __enter__(self) -> ArrayRecordDataSource:
@@ -171,15 +174,15 @@ class ArrayRecordDataSource:
         self._readers = OpenReaders(self._reader_options, _open_files_limit())
 
     def __repr__(self) -> str:
-        # Kept short and of a fixed form, since it is written into checkpoints and compared there.
+        # Stored in checkpoints and compared on restore: short and stable.
         digest = hashlib.sha1("".join(self.paths).encode(), usedforsecurity=False).hexdigest()
         return f"ArrayRecordDataSource(hash_of_paths={digest})"
 
 
-_OF_PARENT_PROCESSES: list[OpenReaders] = []
+_PARENT_READERS: list[OpenReaders] = []
 
 
-def _each_in_threads(function: Any, items: Sequence[Any]) -> list[Any]:
+def _map_in_threads(function: Any, items: Sequence[Any]) -> list[Any]:
     if len(items) < 2:
         return [function(item) for item in items]
     with ThreadPoolExecutor(min(_OPENING_THREADS, len(items))) as pool:
@@ -187,7 +190,7 @@ def _each_in_threads(function: Any, items: Sequence[Any]) -> list[Any]:
 
 
 def _open_files_limit() -> int:
-    """Half of the files the process may have open, so that others find room."""
+    """Return half of the process's limit of open files, leaving the rest to the program."""
     if sys.platform == "win32":
         return 256
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-"""Writing ArrayRecord files."""
+"""Writer of ArrayRecord files."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def write_array_record(
     compression: str = "",
     options: str = "",
 ) -> int:
-    """Writes `records` to `path` and returns how many there were.
+    """Write `records` to `path` and return their number.
 
     Args:
-        path: The file to make or replace. It appears whole or not at all.
+        path: The file to create or replace, atomically.
         records: The records, as bytes.
-        group_size: How many records are compressed together. 1 is the fastest to read at random;
-            more makes small records of one kind take less room.
-        compression: "zstd", "zstd:9", "brotli:5", "snappy" or "uncompressed"; the format's own
+        group_size: Number of records that are compressed together. 1 is fastest for random access;
+            more saves space for small, similar records.
+        compression: "zstd", "zstd:9", "brotli:5", "snappy" or "uncompressed"; the format's
             default is zstd.
         options: Further options of the format's writer, such as "transpose:true".
 
@@ -39,10 +39,10 @@ def write_array_record(
         raise ValueError(f"group_size must be at least 1, got {group_size}.")
     path = os.fspath(path)
     settings = ",".join(filter(None, (f"group_size:{group_size}", compression, options)))
-    unfinished = f"{path}.{uuid.uuid4().hex}.part"
+    temporary = f"{path}.{uuid.uuid4().hex}.part"
     count = 0
     try:
-        writer = array_record_module.ArrayRecordWriter(unfinished, settings)
+        writer = array_record_module.ArrayRecordWriter(temporary, settings)
         for record in records:
             if not isinstance(record, bytes):
                 raise TypeError(
@@ -52,18 +52,23 @@ def write_array_record(
             writer.write(record)
             count += 1
         writer.close()
-        os.replace(unfinished, path)
+        os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(unfinished)
+            os.unlink(temporary)
         raise
     return count
 
 
 def write_elements(path: str | os.PathLike[str], elements: Iterable[Any], **options: Any) -> int:
-    """Writes any elements: bytes as they are, others as `encode_record` makes records of them.
+    """Write elements and return their number: bytes as they are, others by `encode_record`.
 
-    Options are those of `write_array_record`. `decode_record` gives the elements back.
+    `decode_record` restores the elements.
+
+    Args:
+        path: The file to create or replace.
+        elements: The elements.
+        options: Keyword arguments of `write_array_record`.
     """
     records = (e if isinstance(e, bytes) else encode_record(e) for e in elements)
     return write_array_record(path, records, **options)

@@ -1,4 +1,4 @@
-"""Pipelines over the source: one stream and one state, whoever computes it."""
+"""Pipelines over the source have one stream and one state with every executor."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_checkpoint_of_other_files_is_refused(source, tmp_path):
     expect_refused(states[1], other)
 
 
-def test_it_has_its_place_in_grain(source):
+def test_grain_exports_and_opens_the_source(source):
     assert grain.sources.ArrayRecordDataSource is ArrayRecordDataSource
     assert grain.ArrayRecordDataSource is ArrayRecordDataSource
     path = source.paths[1]

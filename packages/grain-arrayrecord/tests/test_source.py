@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import grain_arrayrecord.source
-from grain_arrayrecord import ArrayRecordDataSource, FileInstruction, readers, write_array_record
+from grain_arrayrecord import ArrayRecordDataSource, FileInstruction, write_array_record
 
 SIZES = (5, 1, 7, 12)
 
@@ -90,38 +90,14 @@ def test_a_file_whose_name_looks_like_a_pattern_is_that_file(tmp_path):
 
 @given(data=st.data())
 @settings(deadline=None)
-def test_a_batched_read_equals_single_reads_in_the_order_asked_for(data, source, expected):
+def test_a_batched_read_equals_single_reads_in_the_requested_order(data, source, expected):
     indices = data.draw(st.lists(st.integers(0, len(expected) - 1), max_size=60))
     wanted = [expected[i] for i in indices]
     assert source.__getitems__(indices) == wanted
     assert source.__getitems__(np.array(indices, dtype=np.int64)) == wanted
 
 
-@pytest.mark.parametrize("way", [0, 1], ids=["ranges", "threads"])
-def test_both_ways_of_reading_give_the_same_records(way, files, expected, monkeypatch):
-    monkeypatch.setattr(readers.FasterOfTwo, "next", lambda self: way)
-    source = ArrayRecordDataSource(files)
-    for size in (2, 40, 100, 300):
-        for batch in np.random.default_rng(size).integers(0, len(expected), (10, size)):
-            assert source.__getitems__(batch) == [expected[i] for i in batch]
-
-
-def test_the_faster_way_is_taken_and_the_other_tried_now_and_then():
-    choice = readers.FasterOfTwo()
-    seconds = [0.1, 0.2]
-    taken = []
-    for step in range(300):
-        if step == 100:
-            seconds.reverse()
-        way = choice.next()
-        taken.append(way)
-        choice.note(way, seconds[way])
-    assert taken[:2] == [0, 1]
-    assert 90 <= taken[:100].count(0) < 99
-    assert taken[-20:].count(1) >= 19
-
-
-def test_file_instructions_cut_stretches_out_of_files(files, expected):
+def test_file_instructions_select_ranges_of_files(files, expected):
     source = ArrayRecordDataSource(
         [
             FileInstruction(files[0], skip=1, take=3, examples_in_shard=5),
@@ -149,7 +125,7 @@ def test_no_file_is_opened_to_count_what_instructions_count(files):
     assert open_files() == before
 
 
-def test_only_files_that_are_read_are_opened_and_close_gives_them_back(files):
+def test_only_files_that_are_read_are_opened_and_close_releases_them(files):
     gc.collect()
     before = len(open_files())
     source = pickle.loads(pickle.dumps(ArrayRecordDataSource(files)))
@@ -230,7 +206,7 @@ def test_the_repr_is_short_and_the_same_in_every_process(files):
     assert repr(ArrayRecordDataSource(files[:1])) != repr(source)
 
 
-def test_the_repr_is_the_one_existing_checkpoints_hold(tmp_path, monkeypatch):
+def test_the_repr_equals_the_text_in_existing_checkpoints(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_array_record("a.array_record", [b"x"])
     # sha1 of the joined paths.
@@ -239,7 +215,7 @@ def test_the_repr_is_the_one_existing_checkpoints_hold(tmp_path, monkeypatch):
     )
 
 
-def test_a_used_source_pickles_small_and_reads_on(source, expected):
+def test_a_used_source_pickles_small_and_its_copy_reads(source, expected):
     assert source.__getitems__(range(10))
     data = pickle.dumps(source)
     assert len(data) < 4000
@@ -290,7 +266,7 @@ def test_a_used_source_works_in_a_spawned_process(files, expected):
 
 
 def test_a_source_not_read_before_a_fork_works_in_the_child(files):
-    # In a process of its own: the format's library must not have started its threads yet.
+    # In a new process, where the format's library has not started its threads.
     script = """
 import os, sys
 from grain_arrayrecord import ArrayRecordDataSource, FileInstruction
@@ -298,7 +274,6 @@ source = ArrayRecordDataSource(FileInstruction(sys.argv[1], 0, 5, 5))
 child = os.fork()
 if child == 0:
     assert source[4] == b"shard 0 record 4" * 2
-    assert len(source._readers) == 1 and source._readers.pid == os.getpid()
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 assert source[4] == b"shard 0 record 4" * 2
