@@ -1,6 +1,6 @@
 """Data in shared memory as a data source for grain.
 
-Names are loaded on first use, so that finding the plugin costs nothing.
+Names are imported on first use, so that discovering the plugin is cheap.
 """
 
 from __future__ import annotations

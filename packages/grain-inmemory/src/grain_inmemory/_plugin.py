@@ -1,4 +1,4 @@
-"""What this package offers to grain."""
+"""Plugin specs of this package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def grain_sources() -> list[PluginSpec]:
                     Capability.CLOSABLE,
                 }
             ),
-            summary="Elements that lie in shared memory once, for any number of processes.",
+            summary="Elements stored once in shared memory, for any number of processes.",
             install='pip install "grain-core[inmemory]>=1,<2"',
         )
     ]
@@ -32,6 +32,6 @@ def grain_sources() -> list[PluginSpec]:
 
 @hookimpl
 def grain_conformance_cases() -> list[Any]:
-    """What proves this package right; imported only when it is checked."""
+    """Return the conformance cases, imported on demand."""
     cases: list[Any] = importlib.import_module("grain_inmemory.conformance").cases()
     return cases

@@ -1,4 +1,4 @@
-"""The cases by which `grain conformance inmemory` checks this package."""
+"""Conformance cases of this package, run by `grain conformance inmemory`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grain_inmemory.source import SharedMemoryDataSource
 
 
 def cases() -> list[Case]:
-    """Elements of every layout: arrays, dicts of arrays, and any objects."""
+    """Return the cases, one for each layout: arrays, dicts of arrays, and objects."""
     return [
         Case(name="rows of an array", spec="inmemory", make=rows, elements=list(_ARRAY)),
         Case(name="columns", spec="inmemory", make=columns, elements=_records()),
@@ -21,7 +21,7 @@ def cases() -> list[Case]:
             spec="inmemory",
             make=records,
             elements=_records(),
-            # Objects of any kind do not stack.
+            # Objects do not stack.
             capabilities=frozenset(
                 {Capability.BATCHED_READ, Capability.THREAD_SAFE, Capability.CLOSABLE}
             ),
@@ -42,15 +42,15 @@ def _records() -> list[Any]:
 
 
 def rows() -> SharedMemoryDataSource:
-    """The rows of an array."""
+    """Store the rows of an array."""
     return SharedMemoryDataSource(_ARRAY)
 
 
 def columns() -> SharedMemoryDataSource:
-    """A dict of columns."""
+    """Store a dict of columns."""
     return SharedMemoryDataSource(_columns())
 
 
 def records() -> SharedMemoryDataSource:
-    """A list of dicts."""
+    """Store a list of dicts."""
     return SharedMemoryDataSource(_records())

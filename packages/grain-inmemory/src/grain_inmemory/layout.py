@@ -1,140 +1,145 @@
-"""How elements lie in a segment: a header that describes blocks, and the blocks.
+"""Layout of elements in a shared-memory segment: a header that describes arrays, and the arrays.
 
-A *table* is one of a few ways to lay elements out. Each knows how to turn elements into blocks
-(arrays), and blocks back into elements.
+A *table* is one of four layouts (`scalars`, `rows`, `columns`, `mixed`) and converts elements to arrays
+and back. The header is a Python literal, as in numpy's file format, so that opening a segment runs no
+code that its writer chose. Elements without a plain form are pickled; only a process that created the
+source, or unpickled it, unpickles them.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import importlib
 import pickle
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.lib import format as npy_format
 
-Blocks = dict[str, np.ndarray]
+Arrays = dict[str, np.ndarray]
 
-_MAGIC = b"GRAINMEM"
-_HEADER = struct.Struct("<8sQ")  # magic, length of the description
+_MAGIC = b"GRAINME2"
+_HEADER = struct.Struct("<8sQ")  # magic bytes, length of the description
 _ALIGNMENT = 64
 
 
 class Table(Protocol):
-    """Elements laid out in blocks."""
+    """Elements stored in arrays."""
 
-    blocks: Blocks
+    arrays: Arrays
 
     def __len__(self) -> int: ...
 
-    def one(self, index: int) -> Any:
-        """One element."""
+    def read_one(self, index: int) -> Any:
+        """Return one element."""
 
-    def many(self, indices: np.ndarray) -> list[Any]:
-        """Many elements, in the order asked for."""
+    def read_many(self, indices: np.ndarray) -> list[Any]:
+        """Return elements in the order of `indices`."""
         ...
 
-    def stacked(self, indices: np.ndarray) -> Any:
-        """Many elements stacked into arrays, or None where that has no meaning."""
+    def read_columns(self, indices: np.ndarray) -> Any:
+        """Return elements stacked into arrays, or None if they do not stack."""
 
 
 class _Scalars:
-    """Only ints, or only floats, which come back as Python's own."""
+    """Only ints, or only floats, returned as Python numbers."""
 
-    def __init__(self, blocks: Blocks) -> None:
-        self.blocks = blocks
-        self._values = blocks["values"]
+    def __init__(self, arrays: Arrays) -> None:
+        self.arrays = arrays
+        self._values = arrays["values"]
 
     def __len__(self) -> int:
         return len(self._values)
 
-    def one(self, index: int) -> Any:
+    def read_one(self, index: int) -> Any:
         return self._values[index].item()
 
-    def many(self, indices: np.ndarray) -> list[Any]:
+    def read_many(self, indices: np.ndarray) -> list[Any]:
         elements: list[Any] = self._values[indices].tolist()
         return elements
 
-    def stacked(self, indices: np.ndarray) -> Any:
+    def read_columns(self, indices: np.ndarray) -> Any:
         return self._values[indices]
 
 
 class _Rows:
-    """The rows of one array."""
+    """The rows of one array, returned as copies: writable, and independent of the mapping."""
 
-    def __init__(self, blocks: Blocks) -> None:
-        self.blocks = blocks
-        self._values = blocks["values"]
+    def __init__(self, arrays: Arrays) -> None:
+        self.arrays = arrays
+        self._values = arrays["values"]
 
     def __len__(self) -> int:
         return len(self._values)
 
-    # Elements are copies: they may be written to, and may outlive the mapping.
-    def one(self, index: int) -> Any:
+    def read_one(self, index: int) -> Any:
         row = self._values[index]
         return row.copy() if isinstance(row, np.ndarray) else row
 
-    def many(self, indices: np.ndarray) -> list[Any]:
+    def read_many(self, indices: np.ndarray) -> list[Any]:
         return list(self._values[indices])
 
-    def stacked(self, indices: np.ndarray) -> Any:
+    def read_columns(self, indices: np.ndarray) -> Any:
         return self._values[indices]
 
 
 class _Columns:
     """The rows of several equally long arrays, as dicts."""
 
-    def __init__(self, blocks: Blocks) -> None:
-        self.blocks = blocks
-        self._columns = {name: _Rows({"values": block}) for name, block in blocks.items()}
+    def __init__(self, arrays: Arrays) -> None:
+        self.arrays = arrays
+        self._columns = {name: _Rows({"values": array}) for name, array in arrays.items()}
 
     def __len__(self) -> int:
         return len(next(iter(self._columns.values())))
 
-    def one(self, index: int) -> dict[str, Any]:
-        return {name: column.one(index) for name, column in self._columns.items()}
+    def read_one(self, index: int) -> dict[str, Any]:
+        return {name: column.read_one(index) for name, column in self._columns.items()}
 
-    def many(self, indices: np.ndarray) -> list[dict[str, Any]]:
+    def read_many(self, indices: np.ndarray) -> list[dict[str, Any]]:
         names = tuple(self._columns)
-        columns = [column.many(indices) for column in self._columns.values()]
+        columns = [column.read_many(indices) for column in self._columns.values()]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
-    def stacked(self, indices: np.ndarray) -> dict[str, Any]:
-        return {name: column.stacked(indices) for name, column in self._columns.items()}
+    def read_columns(self, indices: np.ndarray) -> dict[str, Any]:
+        return {name: column.read_columns(indices) for name, column in self._columns.items()}
 
 
 class _Mixed:
-    """Elements of any kind: a tag, and a stretch of bytes, for each."""
+    """Elements of any kind, each a tag and a range of bytes."""
 
-    def __init__(self, blocks: Blocks) -> None:
-        self.blocks = blocks
-        self._tags = blocks["tags"]
-        self._ends = blocks["ends"]
-        self._bytes = blocks["bytes"].data
+    def __init__(self, arrays: Arrays, trusted: bool) -> None:
+        self.arrays = arrays
+        self._decoders = _DECODERS if trusted else (*_DECODERS[:_PICKLE], _refuse_pickle)
+        self._tags = arrays["tags"]
+        self._ends = arrays["ends"]
+        self._bytes = arrays["bytes"].data
 
     def __len__(self) -> int:
         return len(self._tags)
 
-    def one(self, index: int) -> Any:
+    def read_one(self, index: int) -> Any:
         begin = int(self._ends[index - 1]) if index else 0
-        return _READ[self._tags[index]](self._bytes[begin : self._ends[index]])
+        return self._decoders[self._tags[index]](self._bytes[begin : self._ends[index]])
 
-    def many(self, indices: np.ndarray) -> list[Any]:
+    def read_many(self, indices: np.ndarray) -> list[Any]:
         begins = np.where(indices > 0, self._ends[indices - 1], 0).tolist()
         ends = self._ends[indices].tolist()
-        read, data = _READ, self._bytes
+        decoders, data = self._decoders, self._bytes
         return [
-            read[tag](data[begin:end])
+            decoders[tag](data[begin:end])
             for tag, begin, end in zip(self._tags[indices].tolist(), begins, ends, strict=True)
         ]
 
-    def stacked(self, indices: np.ndarray) -> None:
+    def read_columns(self, indices: np.ndarray) -> None:
         return None
 
 
 _NONE, _FALSE, _TRUE, _INT, _FLOAT, _STR, _BYTES, _PICKLE = range(8)
-_READ: tuple[Callable[[memoryview], Any], ...] = (
+_DECODERS: tuple[Callable[[memoryview], Any], ...] = (
     lambda data: None,
     lambda data: False,
     lambda data: True,
@@ -146,8 +151,18 @@ _READ: tuple[Callable[[memoryview], Any], ...] = (
 )
 
 
-def _write(position: int, element: Any) -> tuple[int, bytes]:
-    # Exact types only: a subclass, or numpy's own float64, must come back as what it was.
+def _refuse_pickle(data: memoryview) -> Any:
+    raise ValueError(_PICKLED)
+
+
+_PICKLED = (
+    "it holds pickled elements, which are not loaded from memory attached by name. Send the source"
+    " itself to the other process (it pickles to its name), or store arrays, numbers, text or bytes"
+)
+
+
+def _encode(position: int, element: Any) -> tuple[int, bytes]:
+    # Exact types only: a subclass, or numpy's float64, must be restored with its type.
     kind = type(element)
     if element is None:
         return _NONE, b""
@@ -165,28 +180,20 @@ def _write(position: int, element: Any) -> tuple[int, bytes]:
         return _PICKLE, pickle.dumps(element, protocol=5)
     except Exception as error:
         raise TypeError(
-            f"Element {position}, a {kind.__name__}, cannot be kept in shared memory, since it "
+            f"Element {position}, a {kind.__name__}, cannot be stored in shared memory, because it "
             f"cannot be pickled: {error}"
         ) from error
 
 
-_TABLES: dict[str, Callable[[Blocks], Table]] = {
-    "scalars": _Scalars,
-    "rows": _Rows,
-    "columns": _Columns,
-    "mixed": _Mixed,
-}
-
-
-def lay_out(elements: Iterable[Any]) -> tuple[str, Blocks]:
-    """The table that suits the elements, by name, and its blocks."""
+def lay_out(elements: Iterable[Any]) -> tuple[str, Arrays]:
+    """Choose a table for the elements; return its name and its arrays."""
     if isinstance(elements, Mapping):
         return "columns", _columns(elements)
     if isinstance(elements, np.ndarray):
         return "rows", {"values": _plain("The array", elements)}
     if isinstance(elements, (str, bytes)) or not isinstance(elements, Iterable):
         raise TypeError(
-            f"Elements must be a sequence, an array, or a dict of arrays, got {elements!r}."
+            f"Elements must be a sequence, an array, or a dict of arrays, got {elements!r:.200}."
         )
     if not isinstance(elements, Sequence):
         elements = list(elements)
@@ -200,29 +207,29 @@ def lay_out(elements: Iterable[Any]) -> tuple[str, Blocks]:
     return "mixed", _mixed(elements)
 
 
-def _mixed(elements: Sequence[Any]) -> Blocks:
+def _mixed(elements: Sequence[Any]) -> Arrays:
     tags = np.empty(len(elements), np.uint8)
     ends = np.empty(len(elements), np.int64)
     data = bytearray()
     for position, element in enumerate(elements):
-        tags[position], piece = _write(position, element)
-        data += piece
+        tags[position], encoded = _encode(position, element)
+        data += encoded
         ends[position] = len(data)
     return {"tags": tags, "ends": ends, "bytes": np.frombuffer(data, np.uint8)}
 
 
-def _columns(elements: Mapping[Any, Any]) -> Blocks:
+def _columns(elements: Mapping[Any, Any]) -> Arrays:
     if not elements:
-        raise ValueError("A dict of columns needs at least one column.")
+        raise ValueError("A dict of columns needs at least one column, got an empty dict.")
     columns = {}
     for name, column in elements.items():
         if not isinstance(name, str):
-            raise TypeError(f"The names of columns must be strings, got {name!r}.")
+            raise TypeError(f"Column names must be strings, got {name!r}.")
         try:
             array = np.asanyarray(column)
         except ValueError as error:
             raise ValueError(
-                f"Column {name!r} does not make an array: {error} Give a list of dicts instead."
+                f"Column {name!r} cannot be converted to an array: {error} Give a list of dicts instead."
             ) from error
         columns[name] = _plain(f"Column {name!r}", array)
     lengths = {name: len(column) for name, column in columns.items()}
@@ -236,70 +243,110 @@ def _plain(what: str, array: np.ndarray) -> np.ndarray:
         raise TypeError(f"{what} must have at least one dimension, got {array!r}.")
     if array.dtype.hasobject:
         raise TypeError(
-            f"{what} holds Python objects ({array.dtype}), which have no place in shared memory. "
+            f"{what} holds Python objects ({array.dtype}), which cannot be stored as an array. "
             "Convert it to a type of fixed size, or give a list of elements instead."
         )
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError(
-            f"{what} is masked, and a mask has no place in shared memory. Fill it first, or give the"
-            " mask as a column of its own."
+            f"{what} is masked, and masks are not stored. Fill it first, or give the mask as another"
+            " column."
         )
     return np.ascontiguousarray(array)
 
 
-def describe(kind: str, blocks: Blocks) -> tuple[int, Callable[[memoryview], None]]:
-    """How many bytes the blocks need with their header, and a function that writes both."""
+def serialize(kind: str, arrays: Arrays) -> tuple[int, Callable[[memoryview], None]]:
+    """Return the size of header and arrays in bytes, and a function that writes both."""
     digest = hashlib.blake2b(kind.encode(), digest_size=10)
-    for name, block in blocks.items():
-        digest.update(repr((name, block.dtype.str, block.shape)).encode())
-        digest.update(_bytes_of(block))
-    places = []
-    # Offsets count from the end of the header, which is as long as it turns out to be.
-    size = 0
-    for name, block in blocks.items():
-        places.append((name, block.dtype, block.shape, size))
-        size += _aligned(block.nbytes)
-    description = pickle.dumps(
-        {"kind": kind, "digest": digest.hexdigest(), "places": places}, protocol=5
-    )
+    for name, array in arrays.items():
+        digest.update(repr((name, array.dtype.str, array.shape)).encode())
+        digest.update(_bytes_of(array))
+    # Offsets count from the end of the header, whose length depends on them.
+    entries, size = [], 0
+    for name, array in arrays.items():
+        entries.append((name, _dtype_to_literal(array.dtype), array.shape, size))
+        size += _aligned(array.nbytes)
+    description = repr({"kind": kind, "digest": digest.hexdigest(), "arrays": entries}).encode()
     start = _aligned(_HEADER.size + len(description))
 
-    def fill(memory: memoryview) -> None:
+    def write(memory: memoryview) -> None:
         _HEADER.pack_into(memory, 0, _MAGIC, len(description))
         memory[_HEADER.size : _HEADER.size + len(description)] = description
-        for (_, _, _, offset), block in zip(places, blocks.values(), strict=True):
+        for (_, _, _, offset), array in zip(entries, arrays.values(), strict=True):
             begin = start + offset
-            memory[begin : begin + block.nbytes] = _bytes_of(block)
+            memory[begin : begin + array.nbytes] = _bytes_of(array)
 
-    return start + size, fill
+    return start + size, write
 
 
-def open_table(name: str, memory: Any) -> tuple[Table, str]:
-    """The table in the memory of the segment called `name`, and the digest of its contents."""
+def open_table(name: str, memory: Any, *, trusted: bool) -> tuple[Table, str]:
+    """Return the table in a segment's memory, and the digest of its contents.
+
+    Args:
+        name: The name of the segment, for errors.
+        memory: Its contents.
+        trusted: Whether pickled elements may be loaded.
+    """
     size = len(memory)
     magic, length = _HEADER.unpack_from(memory) if size >= _HEADER.size else (b"", 0)
     if magic != _MAGIC:
         raise ValueError(
-            f"The shared memory named {name!r} was not made by this kind of source: check the name."
+            f"The shared memory named {name!r} does not hold a SharedMemoryDataSource of this"
+            " version: check the name."
         )
     try:
-        described = pickle.loads(memory[_HEADER.size : _HEADER.size + length])
+        description = bytes(memory[_HEADER.size : _HEADER.size + length]).decode()
+        header = ast.literal_eval(description)
         start = _aligned(_HEADER.size + length)
-        blocks = {
-            block: np.frombuffer(memory, dtype, int(np.prod(shape)), start + offset).reshape(shape)
-            for block, dtype, shape, offset in described["places"]
+        arrays = {
+            array: np.frombuffer(
+                memory, _dtype_from_literal(dtype), int(np.prod(shape)), start + offset
+            ).reshape(shape)
+            for array, dtype, shape, offset in header["arrays"]
         }
-        return _TABLES[described["kind"]](blocks), described["digest"]
+        table = _make_table(header["kind"], arrays, trusted)
+        digest = str(header["digest"])
     except Exception as error:
         raise ValueError(
-            f"The shared memory named {name!r} is damaged, or was made by another version: {error!r}."
-            " Make the source anew."
+            f"The shared memory named {name!r} is damaged: {error!r}. Create the source again."
         ) from error
+    if not trusted and header["kind"] == "mixed" and (arrays["tags"] == _PICKLE).any():
+        raise ValueError(f"Cannot attach to the shared memory named {name!r}: {_PICKLED}.")
+    return table, digest
+
+
+def _make_table(kind: str, arrays: Arrays, trusted: bool) -> Table:
+    if kind == "mixed":
+        return _Mixed(arrays, trusted)
+    tables: dict[str, Callable[[Arrays], Table]] = {
+        "scalars": _Scalars,
+        "rows": _Rows,
+        "columns": _Columns,
+    }
+    return tables[kind](arrays)
+
+
+def _dtype_to_literal(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "V" and dtype.fields is None and dtype.type is not np.void:
+        # An extension type such as bfloat16; numpy's own form would describe it as raw bytes.
+        return {"extension": dtype.name}
+    return npy_format.dtype_to_descr(dtype)
+
+
+def _dtype_from_literal(literal: Any) -> np.dtype[Any]:
+    if not isinstance(literal, dict):
+        return npy_format.descr_to_dtype(literal)
+    name = literal["extension"]
+    try:
+        return np.dtype(name)
+    except TypeError:
+        # Registers bfloat16 and its relatives with numpy.
+        importlib.import_module("ml_dtypes")
+        return np.dtype(name)
 
 
 def _aligned(size: int) -> int:
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
-def _bytes_of(block: np.ndarray) -> memoryview:
-    return block.reshape(-1).view(np.uint8).data if block.size else memoryview(b"")
+def _bytes_of(array: np.ndarray) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")

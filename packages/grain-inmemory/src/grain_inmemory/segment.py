@@ -1,7 +1,8 @@
-"""Named shared memory: made and filled once by its owner, mapped read-only by everyone.
+"""Named shared memory: created and filled once by its owner, mapped read-only by all readers.
 
-The standard library's class registers every process that attaches as one that must clean up, and
-then complains, or removes the memory under the others. Here the owner alone is registered.
+The standard library's class registers every process that attaches with the resource tracker, which
+then warns, or removes memory that other processes use. Here only the owner is registered. A reader
+attaches only to memory that its own user created and that no other user can write.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import io
 import mmap
 import os
 import re
+import stat
 import sys
 from collections.abc import Callable
 from multiprocessing import resource_tracker
@@ -23,24 +25,24 @@ if sys.platform != "win32":
     import _posixshmem  # type: ignore[import-not-found]
 
 
-# Systems allow a little more, in bytes, and some of them cut off what they do not allow.
+# Systems allow slightly more bytes, and some truncate longer names silently.
 _NAME = re.compile(r"[^/\\\0]{1,200}")
 
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """A piece of shared memory, by name."""
+    """Name and size of shared memory."""
 
     name: str
     size: int
 
 
 def create(size: int, name: str | None, fill: Callable[[memoryview], None]) -> SharedMemory:
-    """Makes a segment and lets `fill` write it; the result is closed, and good for `unlink`."""
+    """Create a segment and let `fill` write it; the result is closed, and only for `unlink`."""
     if name is not None and not _NAME.fullmatch(name):
         raise ValueError(
-            f"Shared memory cannot be named {name!r:.300}: give one to 200 characters, none of which"
-            " is a slash or a null character."
+            f"Shared memory cannot be named {name!r:.300}: use 1 to 200 characters without slashes"
+            " and null characters."
         )
     try:
         memory = SharedMemory(name=name, create=True, size=size)
@@ -59,13 +61,13 @@ def create(size: int, name: str | None, fill: Callable[[memoryview], None]) -> S
         memory.unlink()
         raise
     if sys.platform != "win32":
-        # There a segment lives only as long as someone has it open.
+        # On Windows a segment lives only as long as a process has it open.
         memory.close()
     return memory
 
 
 def _reserve(name: str, size: int) -> None:
-    """Makes sure that the memory is there: writing to more than there is kills the process."""
+    """Allocate the memory now: writing to a segment that cannot be backed kills the process."""
     if sys.platform == "win32" or not hasattr(os, "posix_fallocate"):
         return
     handle = _posixshmem.shm_open(f"/{name}", os.O_RDWR, mode=0o600)
@@ -75,44 +77,68 @@ def _reserve(name: str, size: int) -> None:
         if error.errno not in (errno.ENOSPC, errno.ENOMEM):
             return
         raise MemoryError(
-            f"There is no room for {size:,} bytes in shared memory. Make it larger (in a "
-            "container, for instance, with --shm-size), free some, or use a source on disk."
+            f"Cannot allocate {size:,} bytes of shared memory. Enlarge it (for a container, with "
+            "--shm-size), free some, or use a source on disk."
         ) from error
     finally:
         os.close(handle)
 
 
 def attach(name: str) -> mmap.mmap | memoryview:
-    """The contents of the segment, which stay valid as long as they are referred to."""
+    """Return the contents of a segment, which stay mapped as long as they are referenced."""
     try:
         if sys.platform == "win32":
             return SharedMemory(name=name).buf
-        # A bare number would be lost, and the memory stay open, if Ctrl-C came right after the call.
+        # Not a bare descriptor, which Ctrl-C right after the call would leak.
         file = io.FileIO(f"/{name}", opener=functools.partial(_posixshmem.shm_open, mode=0o600))
     except FileNotFoundError as error:
         raise FileNotFoundError(
             errno.ENOENT,
             f"There is no shared memory named {name!r}. Its owner has unlinked it, dropped it or "
-            "ended; keep the source alive in the process that made it as long as others attach",
+            "exited; keep the source alive in the process that created it as long as others attach",
+        ) from error
+    except PermissionError as error:
+        raise PermissionError(
+            errno.EACCES, f"The shared memory named {name!r} belongs to another user; {_USE_OWN}"
         ) from error
     with file:
+        _check_owner(name, os.fstat(file.fileno()))
         return mmap.mmap(file.fileno(), os.fstat(file.fileno()).st_size, access=mmap.ACCESS_READ)
 
 
+def _check_owner(name: str, status: os.stat_result) -> None:
+    """Raise an error unless this user created the memory and no other user can write it."""
+    if status.st_uid != os.geteuid():
+        raise PermissionError(
+            errno.EACCES,
+            f"The shared memory named {name!r} belongs to user id {status.st_uid}, but this process"
+            f" runs as user id {os.geteuid()}; {_USE_OWN}",
+        )
+    if stat.S_IMODE(status.st_mode) & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(
+            errno.EACCES,
+            f"The shared memory named {name!r} is writable by other users (mode"
+            f" {stat.S_IMODE(status.st_mode):o}, expected 600); {_USE_OWN}",
+        )
+
+
+_USE_OWN = "create the source as the user that reads it"
+
+
 def unlink(name: str) -> None:
-    """Removes the name; who is attached stays attached. A name that is gone already is fine."""
+    """Remove the name; attached processes keep the memory. A name that does not exist is ignored."""
     if sys.platform != "win32":
         with contextlib.suppress(FileNotFoundError):
             _posixshmem.shm_unlink(f"/{name}")
 
 
 def release(memory: SharedMemory, owner: int) -> None:
-    """Ends a segment, if this process is its owner and not a forked child of it."""
+    """Remove a segment, if this process is its owner and not a forked child of the owner."""
     if os.getpid() != owner:
         return
     memory.close()
     try:
         memory.unlink()
     except FileNotFoundError:
-        # Somebody else was faster, and the tracker of leaks does not know of it.
+        # Another process removed it, which the resource tracker has not seen.
         resource_tracker.unregister(f"/{memory.name}", "shared_memory")

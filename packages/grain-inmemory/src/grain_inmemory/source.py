@@ -1,4 +1,4 @@
-"""Elements that lie in shared memory once, whatever the number of processes that read them."""
+"""Elements stored once in shared memory, for any number of processes."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from grain_inmemory.segment import Segment
 
 
 class SharedMemoryDataSource(Sequence[Any]):
-    """A sequence whose elements lie in shared memory.
+    """A sequence whose elements are stored in shared memory.
 
     Args:
         elements: A sequence or other iterable of elements of any picklable kind; an array, whose
             rows are the elements; or a dict of equally long arrays, whose elements are dicts of
             one row each. The elements are copied.
         name: With elements, the name for the shared memory instead of a random one. Without, the
-            name of existing shared memory to attach to.
+            name of existing shared memory to attach to; it must belong to the user of this process,
+            and hold arrays, numbers, text, bytes or None. Elements of other types are pickled, and
+            nothing that is attached by name alone is unpickled.
 
-    The process that made the source owns the memory, which is given back by `unlink()`, by
-    leaving a `with` block, when the source is garbage-collected and when the process ends,
-    whichever comes first. Pickling carries the name alone, and unpickling attaches. Reading a
-    closed source attaches to it again.
+    The process that created the source owns the memory, which is released by `unlink()`, by
+    leaving a `with` block, when the source is garbage-collected and when the process exits,
+    whichever comes first. A pickled source contains only the name, and unpickling attaches. Reading
+    a closed source attaches again.
 
     Example:
         >>> with SharedMemoryDataSource(["a", None, 2.5]) as source:
@@ -42,29 +44,31 @@ class SharedMemoryDataSource(Sequence[Any]):
         *,
         name: str | None = None,
     ) -> None:
-        self._end: weakref.finalize[..., Any] | None = None
+        self._release: weakref.finalize[..., Any] | None = None
         if elements is None:
             if name is None:
                 raise ValueError("Elements or name must be provided.")
+            self._trusted = False
             self._attach(name)
             return
-        size, fill = layout.describe(*layout.lay_out(elements))
+        self._trusted = True
+        size, fill = layout.serialize(*layout.lay_out(elements))
         memory = segment.create(size, name, fill)
-        self._end = weakref.finalize(self, segment.release, memory, os.getpid())
+        self._release = weakref.finalize(self, segment.release, memory, os.getpid())
         self._attach(memory.name)
 
     def _attach(self, name: str) -> Table:
         memory = segment.attach(name)
-        table, self._digest = layout.open_table(name, memory)
+        table, self._digest = layout.open_table(name, memory, trusted=self._trusted)
         self._segment = Segment(name, len(memory))
         self._length = len(table)
-        # Given up by dropping it, never by closing it under a thread that still reads.
+        # Released by dropping the reference, never by unmapping memory that a thread may read.
         self._table: Table | None = table
         return table
 
     @property
     def name(self) -> str:
-        """The name of the shared memory, by which other processes attach."""
+        """Name of the shared memory, by which other processes attach."""
         return self._segment.name
 
     @property
@@ -78,18 +82,18 @@ class SharedMemoryDataSource(Sequence[Any]):
     def __getitem__(self, index: SupportsIndex) -> Any:  # type: ignore[override]
         index = operator.index(index)
         if not -self._length <= index < self._length:
-            raise self._outside(index)
-        return self._live_table().one(index % self._length)
+            raise self._index_error(index)
+        return self._live_table().read_one(index % self._length)
 
     def __getitems__(self, indices: Sequence[int] | np.ndarray) -> list[Any]:
-        """Many elements, in the order asked for."""
-        return self._live_table().many(self._checked(indices))
+        """Return elements in the order of `indices`."""
+        return self._live_table().read_many(self._check_indices(indices))
 
     def __getcolumns__(self, indices: Sequence[int] | np.ndarray) -> Any:
-        """Many elements stacked into arrays, or None if they do not come as arrays."""
-        return self._live_table().stacked(self._checked(indices))
+        """Return elements stacked into arrays, or None if they do not stack."""
+        return self._live_table().read_columns(self._check_indices(indices))
 
-    def _checked(self, indices: Sequence[int] | np.ndarray) -> np.ndarray:
+    def _check_indices(self, indices: Sequence[int] | np.ndarray) -> np.ndarray:
         wanted = np.asarray(indices)
         if wanted.size == 0:
             return np.empty(0, np.int64)
@@ -100,7 +104,7 @@ class SharedMemoryDataSource(Sequence[Any]):
             )
         low, high = int(wanted.min()), int(wanted.max())
         if low < -self._length or high >= self._length:
-            raise self._outside(low if low < -self._length else high)
+            raise self._index_error(low if low < -self._length else high)
         wanted = wanted.astype(np.int64, copy=False)
         return wanted if low >= 0 else wanted % self._length
 
@@ -108,17 +112,17 @@ class SharedMemoryDataSource(Sequence[Any]):
         table = self._table
         return self._attach(self.name) if table is None else table
 
-    def _outside(self, index: int) -> IndexError:
+    def _index_error(self, index: int) -> IndexError:
         return IndexError(f"index out of range: {index} for a source of {self._length} elements.")
 
     def close(self) -> None:
-        """Gives up this process's view of the memory; reading attaches again."""
+        """Release this process's view of the memory; reading attaches again."""
         self._table = None
 
     def unlink(self) -> None:
-        """Removes the shared memory; who is attached keeps it until closed."""
-        if self._end is not None:
-            self._end()
+        """Remove the shared memory; attached sources keep it until they are closed."""
+        if self._release is not None:
+            self._release()
         else:
             segment.unlink(self.name)
 
@@ -127,14 +131,20 @@ class SharedMemoryDataSource(Sequence[Any]):
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
-        if self._end is not None:
-            self._end()
+        if self._release is not None:
+            self._release()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _attached, (type(self), self.name)
+    def __getstate__(self) -> dict[str, Any]:
+        return {"name": self.name, "trusted": self._trusted}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # The pickle of a source is trusted as any pickle is, so its elements may be unpickled, too.
+        self._release = None
+        self._trusted = state["trusted"]
+        self._attach(state["name"])
 
     def __repr__(self) -> str:
-        # Written into checkpoints and compared there: it tells contents, not the random name.
+        # Stored in checkpoints and compared on restore: the contents count, not the random name.
         return f"SharedMemoryDataSource(len={self._length}, digest={self._digest})"
 
     def __str__(self) -> str:
@@ -142,7 +152,3 @@ class SharedMemoryDataSource(Sequence[Any]):
 
 
 InMemoryDataSource = SharedMemoryDataSource
-
-
-def _attached(kind: type[SharedMemoryDataSource], name: str) -> SharedMemoryDataSource:
-    return kind(name=name)

@@ -1,4 +1,4 @@
-"""Who owns the memory, who attaches, and that nothing is left behind or said at exit."""
+"""Ownership and lifetime of the memory, attaching to it, and a clean exit."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import struct
 import subprocess
 import sys
 import textwrap
@@ -26,7 +27,7 @@ def exists(name: str) -> bool:
 
 
 def run(script: str, *arguments: str) -> str:
-    """Runs a script where every warning is an error, and nothing may be said on stderr."""
+    """Run a script with warnings as errors and nothing on stderr."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", textwrap.dedent(script), *arguments],
         capture_output=True,
@@ -59,7 +60,7 @@ def test_a_name_in_use_and_a_name_unknown_are_refused(name):
         SharedMemoryDataSource(name=name)
 
 
-def test_memory_of_somebody_else_is_not_mistaken_for_a_source(name):
+def test_memory_of_another_program_is_not_mistaken_for_a_source(name):
     other = multiprocessing.shared_memory.SharedMemory(name=name, create=True, size=100)
     try:
         with pytest.raises(ValueError, match=f"{name}.*check the name"):
@@ -69,8 +70,91 @@ def test_memory_of_somebody_else_is_not_mistaken_for_a_source(name):
         other.unlink()
 
 
+class Payload:
+    """An object whose unpickling leaves a trace, as an attacker's would."""
+
+    loaded = 0
+
+    def __reduce__(self):
+        return _load, ()
+
+
+def _load():
+    Payload.loaded += 1
+    return "loaded"
+
+
+def test_nothing_that_is_attached_by_name_is_unpickled(name):
+    Payload.loaded = 0
+    with SharedMemoryDataSource([1, Payload()], name=name) as source:
+        with pytest.raises(ValueError, match=rf"{name}.*pickled elements.*Send the source itself"):
+            SharedMemoryDataSource(name=name)
+        assert Payload.loaded == 0
+        # The source itself, and copies that were sent to workers, are trusted.
+        assert source[1] == pickle.loads(pickle.dumps(source))[1] == "loaded"
+
+
+def test_a_header_that_is_a_pickle_is_not_loaded(name):
+    Payload.loaded = 0
+    description = pickle.dumps(Payload())
+    other = multiprocessing.shared_memory.SharedMemory(name=name, create=True, size=4096)
+    try:
+        for magic in (b"GRAINMEM", b"GRAINME2"):
+            header = struct.pack("<8sQ", magic, len(description)) + description
+            other.buf[: len(header)] = header
+            with pytest.raises(ValueError, match=name):
+                SharedMemoryDataSource(name=name)
+        assert Payload.loaded == 0
+    finally:
+        other.close()
+        other.unlink()
+
+
+def test_pickled_elements_that_appear_after_attaching_are_refused(name):
+    Payload.loaded = 0
+    with SharedMemoryDataSource(["a", "b"], name=name) as source:
+        attached = SharedMemoryDataSource(name=name)
+        copy = pickle.loads(pickle.dumps(attached))
+        memory = multiprocessing.shared_memory.SharedMemory(name=name)
+        try:
+            contents = bytes(memory.buf)
+            tag_of_text = contents.index(b"\x05\x05")
+            memory.buf[tag_of_text] = 7
+            for reader in (attached, copy):
+                with pytest.raises(ValueError, match="pickled elements"):
+                    reader[0]
+                with pytest.raises(ValueError, match="pickled elements"):
+                    reader.__getitems__([1, 0])
+        finally:
+            memory.close()
+        assert source[1] == "b"
+
+
 @needs_dev_shm
-def test_the_memory_goes_with_unlink_with_the_block_and_with_the_source():
+@pytest.mark.parametrize("mode", [0o602, 0o620, 0o666])
+def test_memory_that_other_users_can_write_is_refused(name, mode):
+    with SharedMemoryDataSource([1], name=name) as source:
+        pickled = pickle.dumps(source)
+        os.chmod(f"/dev/shm/{name}", mode)
+        for attach in (lambda: SharedMemoryDataSource(name=name), lambda: pickle.loads(pickled)):
+            with pytest.raises(PermissionError, match=rf"{name}.*mode {mode:o}, expected 600"):
+                attach()
+        os.chmod(f"/dev/shm/{name}", 0o600)
+        assert SharedMemoryDataSource(name=name)[0] == 1
+
+
+@needs_dev_shm
+def test_memory_of_another_user_is_refused(name, monkeypatch):
+    with SharedMemoryDataSource([1], name=name) as source:
+        pickled = pickle.dumps(source)
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        for attach in (lambda: SharedMemoryDataSource(name=name), lambda: pickle.loads(pickled)):
+            with pytest.raises(PermissionError, match=rf"{name}.*belongs to user id {os.getuid()}"):
+                attach()
+
+
+@needs_dev_shm
+def test_unlink_a_with_block_and_garbage_collection_release_the_memory():
     source = SharedMemoryDataSource([1])
     name = source.name
     assert exists(name)
@@ -109,7 +193,7 @@ def test_leaving_a_block_with_an_attached_source_leaves_the_memory(name):
         assert not exists(name)
 
 
-def test_a_pickle_of_memory_that_is_gone_says_so():
+def test_a_pickle_of_released_memory_is_an_error():
     with SharedMemoryDataSource([1]) as source:
         data = pickle.dumps(source)
     with pytest.raises(FileNotFoundError, match="keep the source alive"):
@@ -163,7 +247,7 @@ def test_an_unrelated_process_attaches_by_name_and_leaves_the_memory_in_place():
         "try:\n  raise KeyError\nexcept KeyError: pass",
     ],
 )
-def test_nothing_is_left_and_nothing_is_said_at_exit(ending):
+def test_no_memory_and_no_message_is_left_at_exit(ending):
     script = f"""
 import os, pickle, sys, warnings
 from grain_inmemory import SharedMemoryDataSource
@@ -176,7 +260,7 @@ print(source.name, flush=True)
 
 
 @needs_dev_shm
-def test_nothing_is_left_when_the_owner_is_killed():
+def test_no_memory_is_left_when_the_owner_is_killed():
     script = """
         import sys
         from grain_inmemory import SharedMemoryDataSource
@@ -197,7 +281,7 @@ def test_nothing_is_left_when_the_owner_is_killed():
     owner.wait()
     owner.stdin.close()
     owner.stdout.close()
-    # The standard library's tracker removes it as soon as it has seen the end of its parent.
+    # The standard library's resource tracker removes it once its parent has exited.
     deadline = time.monotonic() + 60
     while exists(name) and time.monotonic() < deadline:
         time.sleep(0.01)

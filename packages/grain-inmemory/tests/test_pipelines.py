@@ -1,4 +1,4 @@
-"""Pipelines over the source: one stream and one state, whoever computes it."""
+"""Pipelines over the source have one stream and one state with every executor."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from grain_inmemory import InMemoryDataSource
         range(12),
         [f"text {i}" for i in range(11)],
         {"id": np.arange(12), "image": np.arange(48).reshape(12, 2, 2)},
+        [{"id": i, "image": np.full(2, i)} for i in range(7)],
     ],
-    ids=["range", "texts", "columns"],
+    ids=["range", "texts", "columns", "objects"],
 )
 def source(request):
     with InMemoryDataSource(request.param) as source:
@@ -44,7 +45,7 @@ def test_a_loader_over_the_same_elements_in_other_memory_resumes():
         expect_refused(states[2], other)
 
 
-def test_it_has_its_place_in_grain():
+def test_grain_exports_the_source():
     assert grain.InMemoryDataSource is InMemoryDataSource
     assert grain.sources.SharedMemoryDataSource is InMemoryDataSource
     assert grain.sources.InMemoryDataSource is InMemoryDataSource
