@@ -1,4 +1,4 @@
-"""The conformance kit: whether a source, a transform or a plugin keeps its contract.
+"""Conformance kit: check that a source, a transform or a plugin keeps its contract.
 
 Example:
     report = grain.testing.run(grain.testing.Case(name="mine", make=make_source))
@@ -47,7 +47,7 @@ __all__ = [
     "run_plugin",
 ]
 
-# Imported when first asked for: pytest loads this package in every session, for its option.
+# Imported on first use: pytest loads this package in every session, for its option.
 _HOMES = {
     "assert_equal_output_after_checkpoint": "grain.dataset.resume_check",
     "Case": "grain.testing.case",

@@ -1,8 +1,8 @@
-"""Calling a transform of any kind on an element, as the library would."""
+"""Call a transform of any kind on an element, as the library would."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,8 @@ KINDS = (
 _SEED = 20_260_218
 
 
-def apply(transform: Any, element: Any, place: int) -> Any:
-    """The result for one element; the generator depends on the element's place alone.
+def apply(transform: Any, element: Any, index: int) -> Any:
+    """Return the result for one element; the generator is seeded by the element's index.
 
     Example:
         >>> apply(str.upper, "abc", 0)
@@ -30,11 +30,11 @@ def apply(transform: Any, element: Any, place: int) -> Any:
     if isinstance(transform, transforms.Map):
         return transform.map(element)
     if isinstance(transform, transforms.RandomMap):
-        return transform.random_map(element, generator(place))
+        return transform.random_map(element, generator(index))
     if isinstance(transform, transforms.TfRandomMap):
-        return transform.np_random_map(element, generator(place))
+        return transform.np_random_map(element, generator(index))
     if isinstance(transform, transforms.MapWithIndex):
-        return transform.map_with_index(place, element)
+        return transform.map_with_index(index, element)
     if isinstance(transform, transforms.Filter):
         return transform.filter(element)
     if isinstance(transform, transforms.FlatMap):
@@ -42,19 +42,21 @@ def apply(transform: Any, element: Any, place: int) -> Any:
     if callable(transform):
         return transform(element)
     raise TypeError(
-        f"{transform!r} is no transform: expected a subclass of"
+        f"{transform!r} is not a transform: expected a subclass of"
         f" {', '.join(kind.__name__ for kind in KINDS)}, or a function."
     )
 
 
-def apply_all(transform: Any, inputs: Sequence[Any], order: Sequence[int] | None = None) -> Any:
-    """The results for inputs, one by one; in another order, if told."""
+def apply_all(
+    transform: Any, inputs: Sequence[Any], order: Sequence[int] | None = None
+) -> Iterator[Any]:
+    """Yield the result for each input, in the given order of indices or forward."""
     return (
-        apply(transform, inputs[place], place)
-        for place in (range(len(inputs)) if order is None else order)
+        apply(transform, inputs[index], index)
+        for index in (range(len(inputs)) if order is None else order)
     )
 
 
-def generator(place: int) -> np.random.Generator:
-    """A generator for the element at a place, the same each time."""
-    return np.random.Generator(np.random.Philox(key=_SEED, counter=place))
+def generator(index: int) -> np.random.Generator:
+    """Return the generator for the element at an index, the same on every call."""
+    return np.random.Generator(np.random.Philox(key=_SEED, counter=index))

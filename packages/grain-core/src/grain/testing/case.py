@@ -1,4 +1,4 @@
-"""What is put to the test: one source, transform or plugin, and how to make it again and again."""
+"""Cases: one source, transform or plugin under test, and how to make instances of it."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from grain.plugins.spec import Capability
 from grain.testing.former_names import current_name
 
 DEFAULT_PICKLE_BYTES = 32 * 1024
-"""What a pickle may weigh unless the case says otherwise: paths and offsets, not records."""
+"""Default limit of a pickle's size: room for paths and offsets, not for records."""
 
 
 class CaseKind(enum.StrEnum):
-    """Which contract a case is held to."""
+    """The contract that a case is checked against."""
 
     MAP_SOURCE = "map-source"
     """Random access: `len(source)` and `source[index]`."""
 
     ITER_SOURCE = "iter-source"
-    """A `grain.IterDataset` that reads in its own order and resumes."""
+    """Sequential access: a `grain.IterDataset` whose iterators resume from a state."""
 
     TRANSFORM = "transform"
     """A transformation of elements, from `grain.transforms`, or a plain function of an element."""
 
     PLUGIN = "plugin"
-    """What an entry point announces; `make` gives a `grain.plugins.discovery.Candidate`."""
+    """A plugin's metadata; `make` returns a `grain.plugins.discovery.Candidate`."""
 
 
 class FailureKind(enum.StrEnum):
-    """Why a check is expected to fail."""
+    """The reason category of an expected failure."""
 
     BY_DESIGN = "by-design"
-    """The contract is broken on purpose, and users are told."""
+    """The contract is broken on purpose, and documented."""
 
     DEPENDENCY = "dependency"
-    """A library underneath is at fault."""
+    """The cause is in a dependency."""
 
     PLATFORM = "platform"
-    """It fails on some systems only."""
+    """The check fails on some platforms only."""
 
     NOT_YET = "not-yet"
-    """It will be mended."""
+    """A fix is planned."""
 
 
 class ExpectedFailure(NamedTuple):
-    """That a check fails is known, with a kind and a reason."""
+    """A known failure of a check: its kind and its reason."""
 
     kind: FailureKind
     reason: str
@@ -55,26 +55,27 @@ class ExpectedFailure(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One thing to check.
+    """One subject of the conformance checks.
 
     Attributes:
-        name: What reports call it.
-        make: Makes the source or transform anew, the same each time. It is called in other
-            processes too, so it should be a function of a module. With `prepare` it gets the
-            directory that was prepared.
-        kind: Which contract it is held to.
-        prepare: Writes the data to a directory that is the case's own; called once.
-        elements: All elements it must give, in order; for a transform, its results.
-        length: How many elements it must give, when it is not for `elements` to say.
-        inputs: The elements a transform gets.
-        capabilities: What it can do beyond the bare contract. None means those of the plugin's
-            spec, or no capabilities when there is no plugin.
-        ways: For the capabilities `GLOBS` and `REMOTE_PATHS`: makes the same source by that way.
-        mutates_input: Whether a transform says openly that it changes what it is given.
-        pickle_bytes: How large its pickle may be.
-        spec: The name of the spec it is an instance of, for cases that a plugin supplies.
+        name: The name shown in reports.
+        make: Returns a new instance of the source or transform, equal on every call. It is also
+            called in other processes, so it should be a module-level function. With `prepare` it
+            receives the prepared directory.
+        kind: The contract to check.
+        prepare: Writes the data to the directory of the case; called once.
+        elements: All elements expected, in order; for a transform, its results.
+        length: The number of elements expected, where `elements` is not given.
+        inputs: The elements to transform.
+        capabilities: The capabilities of the source. None means those of the plugin's spec, or
+            none without a plugin.
+        ways: For the capabilities `GLOBS` and `REMOTE_PATHS`: functions that make the same source
+            from a pattern or a remote path.
+        mutates_input: Whether the transform is documented to change its input in place.
+        pickle_bytes: The largest size of a pickled instance.
+        spec: The name of the plugin's spec that the case covers.
         expected_failures: Checks that are known to fail: `{name: (kind, reason)}`. A name that is
-            no check of this kind fails, and so does a check that passes after all.
+            not a check of this kind fails, and so does a listed check that passes.
 
     Example:
         >>> import functools, grain
@@ -101,7 +102,7 @@ class Case:
         freeze = object.__setattr__
         freeze(self, "kind", CaseKind(self.kind))
         if not self.name or not isinstance(self.name, str):
-            raise ValueError(f"Case(name=…) got {self.name!r}, expected a short text.")
+            raise ValueError(f"Case(name=…) got {self.name!r}, expected a non-empty string.")
         for name, function in {"make": self.make, "prepare": self.prepare}.items():
             if not callable(function) and (name == "make" or function is not None):
                 raise TypeError(f"Case({name}=…) got {function!r}, expected a function.")
@@ -118,12 +119,12 @@ class Case:
         )
         if self.kind is CaseKind.TRANSFORM and not len(self.inputs):
             raise ValueError(
-                f"Case {self.name!r} is of a transform and has no inputs: give the elements to"
+                f"Case {self.name!r} is a transform without inputs: give the elements to"
                 " transform, Case(inputs=[…])."
             )
 
     def can(self, capability: Capability) -> bool:
-        """Whether the case says that it has this capability."""
+        """Return whether the case declares this capability."""
         return self.capabilities is not None and capability in self.capabilities
 
 
@@ -139,8 +140,10 @@ def _expected(name: str, value: Any) -> ExpectedFailure:
         kinds = ", ".join(kind.value for kind in FailureKind)
         raise ValueError(
             f"Case(expected_failures={{{name!r}: …}}) got {value!r}, expected a kind and a reason;"
-            f" kinds are {kinds}."
+            f" the kinds are {kinds}."
         ) from None
     if not isinstance(reason, str) or not reason.strip():
-        raise ValueError(f"Case(expected_failures={{{name!r}: …}}) needs a reason in words.")
+        raise ValueError(
+            f"Case(expected_failures={{{name!r}: …}}) needs a reason that is not empty."
+        )
     return ExpectedFailure(kind, reason)

@@ -1,4 +1,4 @@
-"""Whether two elements are the same: structure, types, dtypes and values, and where they differ."""
+"""Compare two elements: structure, types, dtypes and values."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+_OVERWRITTEN = "overwritten by grain.testing"
+
 
 def difference(expected: Any, actual: Any, where: str = "") -> str | None:
-    """Says in words where two elements differ; None when they do not.
+    """Return a description of where two elements differ; None when they are equal.
 
     Example:
         >>> difference({"a": [1, 2]}, {"a": [1, 3]})
@@ -19,61 +21,61 @@ def difference(expected: Any, actual: Any, where: str = "") -> str | None:
         >>> difference(np.float32(1), np.float32(1)) is None
         True
     """
-    place = f"at {where}: " if where else ""
+    prefix = f"at {where}: " if where else ""
     if type(expected) is not type(actual):
-        return f"{place}expected {_short(expected)}, got {_short(actual)}"
+        return f"{prefix}expected {_short(expected)}, got {_short(actual)}"
     if isinstance(expected, (np.ndarray, np.generic)):
-        return _array_difference(expected, actual, place)
+        return _array_difference(expected, actual, prefix)
     if isinstance(expected, Mapping):
         if list(expected) != list(actual):
-            return f"{place}expected the keys {list(expected)}, got {list(actual)}"
+            return f"{prefix}expected the keys {list(expected)}, got {list(actual)}"
         items = [(f"{where}[{key!r}]", expected[key], actual[key]) for key in expected]
         return _first_difference(items)
     if isinstance(expected, (list, tuple)):
         if len(expected) != len(actual):
-            return f"{place}expected {len(expected)} items, got {len(actual)}"
+            return f"{prefix}expected {len(expected)} items, got {len(actual)}"
         pairs = enumerate(zip(expected, actual, strict=True))
         return _first_difference([(f"{where}[{i}]", one, other) for i, (one, other) in pairs])
     if _equal(expected, actual):
         return None
-    return f"{place}expected {_short(expected)}, got {_short(actual)}"
+    return f"{prefix}expected {_short(expected)}, got {_short(actual)}"
 
 
 def expect_same(expected: Any, actual: Any, message: str) -> None:
-    """Raises an AssertionError that begins with `message` when two elements differ."""
+    """Raise an AssertionError that starts with `message` when two elements differ."""
     if (found := difference(expected, actual)) is not None:
         raise AssertionError(f"{message}: {found}.")
 
 
 def expect_same_all(expected: Sequence[Any], actual: Sequence[Any], message: str) -> None:
-    """Raises an AssertionError for the first of two sequences' elements that differ."""
+    """Raise an AssertionError for the first elements of two sequences that differ."""
     if len(expected) != len(actual):
         raise AssertionError(f"{message}: expected {len(expected)} elements, got {len(actual)}.")
-    for place, (one, other) in enumerate(zip(expected, actual, strict=True)):
-        expect_same(one, other, f"{message}, element {place}")
+    for index, (one, other) in enumerate(zip(expected, actual, strict=True)):
+        expect_same(one, other, f"{message}, element {index}")
 
 
 def snapshot(element: Any) -> Any:
-    """A copy that nobody else can change."""
+    """Return a deep copy; an element that cannot be copied is returned as it is."""
     try:
         return copy.deepcopy(element)
-    except Exception:  # what cannot be copied is compared as it is
+    except Exception:
         return element
 
 
 def overwrite(element: Any) -> None:
-    """Writes over everything in an element that can be written to."""
+    """Overwrite every mutable part of an element in place."""
     if isinstance(element, np.ndarray):
         if element.flags.writeable and element.size:
             element[...] = _other_value(element.dtype, element.flat[0])
     elif isinstance(element, dict):
         for value in element.values():
             overwrite(value)
-        element["overwritten by grain.testing"] = True
+        element[_OVERWRITTEN] = True
     elif isinstance(element, list):
         for value in element:
             overwrite(value)
-        element.append("overwritten by grain.testing")
+        element.append(_OVERWRITTEN)
     elif isinstance(element, tuple):
         for value in element:
             overwrite(value)
@@ -82,15 +84,15 @@ def overwrite(element: Any) -> None:
 
 
 def _other_value(dtype: np.dtype[Any], value: Any) -> Any:
-    """A value of a dtype that is not the one given."""
+    """Return a value of a dtype that differs from the given value."""
     if dtype.hasobject:
-        return "overwritten by grain.testing"
+        return _OVERWRITTEN
     if dtype.kind == "b":
         return not value
     if dtype.kind in "US":
         return "Z" * max(1, dtype.itemsize // 4)
-    overwrited = np.frombuffer(b"\x5a" * dtype.itemsize, dtype)[0]
-    return np.zeros((), dtype)[()] if overwrited == value else overwrited
+    overwritten = np.frombuffer(b"\x5a" * dtype.itemsize, dtype)[0]
+    return np.zeros((), dtype)[()] if overwritten == value else overwritten
 
 
 def _first_difference(items: Sequence[tuple[str, Any, Any]]) -> str | None:
@@ -100,17 +102,17 @@ def _first_difference(items: Sequence[tuple[str, Any, Any]]) -> str | None:
     return None
 
 
-def _array_difference(expected: Any, actual: Any, place: str) -> str | None:
+def _array_difference(expected: Any, actual: Any, prefix: str) -> str | None:
     if expected.dtype != actual.dtype or expected.shape != actual.shape:
         return (
-            f"{place}expected {expected.dtype} of shape {expected.shape}, got {actual.dtype} of"
+            f"{prefix}expected {expected.dtype} of shape {expected.shape}, got {actual.dtype} of"
             f" shape {actual.shape}"
         )
     if expected.dtype.hasobject:
         same = difference(expected.tolist(), actual.tolist()) is None
     else:
         same = bool(np.array_equal(expected, actual, equal_nan=expected.dtype.kind in "fcmM"))
-    return None if same else f"{place}expected {_short(expected)}, got {_short(actual)}"
+    return None if same else f"{prefix}expected {_short(expected)}, got {_short(actual)}"
 
 
 def _equal(one: Any, other: Any) -> bool:
@@ -119,11 +121,11 @@ def _equal(one: Any, other: Any) -> bool:
     try:
         if bool(one == other):
             return True
-    except Exception:  # an object whose equality is no truth value
+    except Exception:  # `==` does not return a boolean for every class
         pass
     try:
         return pickle.dumps(one) == pickle.dumps(other)
-    except Exception:  # neither equal nor comparable in another way
+    except Exception:
         return False
 
 

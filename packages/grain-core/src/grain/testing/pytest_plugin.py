@@ -1,6 +1,6 @@
-"""For pytest: `--grain-conformance NAME` adds the checks of an installed plugin to the tests.
+"""pytest plugin: `--grain-conformance NAME` adds the checks of an installed grain plugin.
 
-pytest imports this module always, so it imports nothing of grain until the option is used.
+pytest imports this module in every session, so the kit is imported only when the option is used.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import pytest
 
 
 def pytest_addoption(parser: Any) -> None:
-    """Adds the option."""
+    """Add the option."""
     parser.getgroup("grain").addoption(
         "--grain-conformance",
         action="append",
         default=[],
         metavar="NAME",
-        help="also check the installed grain plugin NAME against its contract; may be repeated",
+        help="also run the conformance checks of the installed grain plugin NAME; repeatable",
     )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(session: Any, config: Any, items: list[Any]) -> None:
-    """Adds a test for each check of each case that the plugin supplies."""
+    """Add a test for each check of each case of the plugin."""
     for name in config.getoption("--grain-conformance"):
         testing = importlib.import_module("grain.testing")
         for bound in testing.bound_checks(testing.cases_of(name)):
@@ -32,16 +32,16 @@ def pytest_collection_modifyitems(session: Any, config: Any, items: list[Any]) -
 
 
 class ConformanceItem(pytest.Item):
-    """One check of one case."""
+    """Test item for one check of one case."""
 
     def __init__(self, *, bound: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._bound = bound
 
     def runtest(self) -> None:
-        """Runs the check."""
+        """Run the check."""
         self._bound()
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
-        """Where it comes from: the plugin, not a file."""
+        """Return the location: the plugin, since there is no file."""
         return "grain conformance", None, self.name

@@ -1,4 +1,4 @@
-"""For pytest: a decorator that turns cases into tests, and a base class that needs only cases."""
+"""pytest support: a decorator that turns cases into tests, and a base class for test classes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ARGUMENT = "conformance"
 
 @dataclass(frozen=True)
 class BoundCheck:
-    """One check of one case, ready to run; checks of a case share what they have read."""
+    """One check bound to a subject; the checks of a case share the subject."""
 
     subject: Subject
     check: Check | None
@@ -29,14 +29,14 @@ class BoundCheck:
         return f"{self.subject.case.name}-{name}"
 
     def run(self) -> Result:
-        """How the check ends."""
+        """Run the check and return its result."""
         if self.check is not None:
             return check_one(self.check, self.subject)
         assert self.result is not None
         return self.result
 
     def __call__(self) -> None:
-        """As a test: fails, skips, or is an expected failure, with the reason."""
+        """Run the check as a pytest test that passes, fails, skips or xfails."""
         import pytest
 
         result = self.run()
@@ -53,7 +53,7 @@ class BoundCheck:
 
 
 def bound_checks(cases: Iterable[Case]) -> list[BoundCheck]:
-    """Every check of every case, and a failure for each name that is none."""
+    """Return every check of every case, and a failure for each unknown name in a case."""
     bound: list[BoundCheck] = []
     for case in cases:
         subject = Subject(case)
@@ -63,7 +63,9 @@ def bound_checks(cases: Iterable[Case]) -> list[BoundCheck]:
 
 
 def parametrize(cases: Iterable[Case]) -> Callable[[Any], Any]:
-    """Makes a test of each check of each case; the test calls its argument `conformance`.
+    """Return a decorator that parametrizes a test with every check of every case.
+
+    The test calls its argument `conformance`.
 
     Example:
         @grain.testing.parametrize(CASES)
@@ -76,7 +78,7 @@ def parametrize(cases: Iterable[Case]) -> Callable[[Any], Any]:
 
 
 class ConformanceSuite:
-    """A test class that needs only cases; nothing in it can be switched off.
+    """Base class for a test class with one test per check; subclasses only set `cases`.
 
     Example:
         class TestMySource(grain.testing.ConformanceSuite):
@@ -90,17 +92,17 @@ class ConformanceSuite:
         fixed = {"test_contract", "pytest_generate_tests"} & set(vars(cls))
         if fixed:
             raise TypeError(
-                f"{cls.__name__} overrides {', '.join(sorted(fixed))}: no check can be dropped. Name"
+                f"{cls.__name__} overrides {', '.join(sorted(fixed))}, but checks cannot be dropped: list"
                 " a check that must fail in the case's expected_failures, with a reason."
             )
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
-        """Called by pytest to make a test of each check."""
+        """Generate one test per check (pytest hook)."""
         if ARGUMENT in metafunc.fixturenames:
             if not self.cases:
                 raise TypeError(f"{type(self).__name__} has no cases: write `cases = [Case(…)]`.")
             metafunc.parametrize(ARGUMENT, bound_checks(self.cases), ids=str)
 
     def test_contract(self, conformance: BoundCheck) -> None:
-        """One check of one case."""
+        """Run one check of one case."""
         conformance()

@@ -1,4 +1,4 @@
-"""The table of contents: every check there is, for which kinds, and which capability it is about."""
+"""Registry of all checks: the area, the kinds of cases and the capability of each."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ ITER = frozenset({CaseKind.ITER_SOURCE})
 SOURCES = MAP | ITER
 TRANSFORM = frozenset({CaseKind.TRANSFORM})
 EACH = SOURCES | TRANSFORM
-BY_PLACE = MAP | TRANSFORM
+BY_INDEX = MAP | TRANSFORM
 PLUGIN = frozenset({CaseKind.PLUGIN})
 
 
 @dataclass(frozen=True)
 class Check:
-    """One sentence of the contract, and the function that tells whether it holds.
+    """One sentence of the contract, and the function that checks it.
 
     Attributes:
-        area: Which part of the contract it belongs to.
+        area: The part of the contract it belongs to.
         function: Takes a `Subject`, and raises an AssertionError when the sentence does not hold.
-        kinds: The kinds of cases it is about.
-        needs: The capability without which it does not apply.
+        kinds: The kinds of cases it applies to.
+        needs: The capability that the case must declare, if any.
     """
 
     area: str
@@ -52,21 +52,25 @@ class Check:
 
     @property
     def name(self) -> str:
-        """What reports and `Case.expected_failures` call it."""
+        """The name in reports and in `Case.expected_failures`."""
         return self.function.__name__
 
     @property
     def contract(self) -> str:
         """The sentence that must hold."""
-        return inspect.getdoc(self.function).partition("\n")[0]  # type: ignore[union-attr]
+        sentence = self._docstring().partition("\n")[0].removeprefix("Check that ")
+        return sentence[0].upper() + sentence[1:]
 
     @property
     def fix(self) -> str:
-        """What to do when it does not."""
-        return " ".join(inspect.getdoc(self.function).partition("\n")[2].split())  # type: ignore[union-attr]
+        """How to fix a source that breaks the contract."""
+        return " ".join(self._docstring().partition("\n")[2].split())
+
+    def _docstring(self) -> str:
+        return inspect.getdoc(self.function) or ""
 
     def applies_to(self, case: Case) -> bool:
-        """Whether the sentence is about this case, given its capabilities."""
+        """Return whether the case declares the capability that the check needs."""
         if self.needs is None or case.kind is CaseKind.TRANSFORM:
             return True
         return case.can(self.needs)
@@ -94,8 +98,8 @@ CHECKS: tuple[Check, ...] = (
     Check("deterministic", determinism.check_repeatable_read, EACH),
     Check("deterministic", determinism.check_repeatable_across_instances, EACH),
     Check("deterministic", determinism.check_repeatable_across_processes, EACH),
-    Check("deterministic", determinism.check_read_order_independent, BY_PLACE),
-    Check("thread-safe", determinism.check_concurrent_reads, BY_PLACE, Capability.THREAD_SAFE),
+    Check("deterministic", determinism.check_read_order_independent, BY_INDEX),
+    Check("thread-safe", determinism.check_concurrent_reads, BY_INDEX, Capability.THREAD_SAFE),
     #
     Check("batched", batches.check_batched_read_equals_single, MAP, Capability.BATCHED_READ),
     Check("batched", batches.check_batched_read_order, MAP, Capability.BATCHED_READ),
@@ -148,7 +152,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def checks_for(case: Case) -> tuple[Check, ...]:
-    """The checks of a case's kind, in their order; those it has no capability for are among them.
+    """Return the checks of a case's kind in order, those for undeclared capabilities included.
 
     Example:
         >>> [check.name for check in checks_for(Case(name="p", make=object, kind="plugin"))][:2]

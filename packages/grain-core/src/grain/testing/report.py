@@ -1,4 +1,4 @@
-"""What came out: one result per check, as a table, as JSON and as a badge."""
+"""Reports: one result per check, as a table, as JSON and as a badge."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from grain.testing.registry import checks_for
 
 
 class Outcome(enum.StrEnum):
-    """How a check ended."""
+    """The outcome of a check."""
 
     PASSED = "passed"
-    """The sentence holds."""
+    """The contract holds."""
 
     FAILED = "failed"
-    """It does not, or the case names a check that does not exist."""
+    """The contract is broken, or the case names an unknown check."""
 
     EXPECTED_FAILURE = "expected failure"
-    """It does not, and the case says why."""
+    """The contract is broken, for a reason that the case states."""
 
     UNEXPECTED_PASS = "unexpected pass"
-    """It holds, and the case says that it does not: the case is out of date."""
+    """The contract holds although the case lists the check as an expected failure."""
 
     SKIPPED = "skipped"
-    """It does not apply, since the case does not declare the capability it is about."""
+    """The check does not apply to the case."""
 
 
 GOOD = frozenset({Outcome.PASSED, Outcome.EXPECTED_FAILURE, Outcome.SKIPPED})
-"""The outcomes that are in order."""
+"""The outcomes that need no action."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """How one check ended for one case.
+    """Result of one check of one case.
 
     Attributes:
-        check: The check's name.
+        check: The name of the check.
         area: The part of the contract it belongs to.
-        outcome: How it ended.
+        outcome: The outcome.
         contract: The sentence that was checked.
-        reason: What went wrong, or why it was expected or skipped.
-        fix: What to do about it.
-        seconds: How long it took.
+        reason: Why the check failed, was expected to fail or was skipped.
+        fix: What to do about a failure.
+        seconds: The duration of the check.
     """
 
     check: str
@@ -63,16 +63,15 @@ class Result:
 
     @property
     def ok(self) -> bool:
-        """Whether nobody has to do anything."""
+        """Whether the outcome needs no action."""
         return self.outcome in GOOD
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """All results of one case.
+    """Results of all checks of one case.
 
-    A report in which a check of the case's kind is missing is not in order: nothing can be left
-    out without showing.
+    A report that lacks a check of the case's kind is not ok, so no check can be dropped silently.
     """
 
     case: Case
@@ -80,18 +79,18 @@ class Report:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Checks of this kind that have no result."""
+        """Checks of the case's kind without a result."""
         there = {result.check for result in self.results}
         return tuple(check.name for check in checks_for(self.case) if check.name not in there)
 
     @property
     def ok(self) -> bool:
-        """Whether every check was run and is in order."""
+        """Whether every check has a result and none needs action."""
         return not self.missing and all(result.ok for result in self.results)
 
     @property
     def failures(self) -> tuple[Result, ...]:
-        """The results that somebody has to do something about."""
+        """The results that need action."""
         return tuple(result for result in self.results if not result.ok)
 
     def outcome(self, check: str) -> Outcome:
@@ -100,7 +99,7 @@ class Report:
         return next(result.outcome for result in self.results if result.check == name)
 
     def summary(self) -> str:
-        """One line: how many checks ended how."""
+        """Return one line with the number of checks per outcome."""
         counts = Counter(result.outcome for result in self.results)
         parts = [f"{counts[outcome]} {outcome.value}" for outcome in Outcome if counts[outcome]]
         if self.missing:
@@ -109,7 +108,7 @@ class Report:
         return f"{self.case.name} ({self.case.kind.value}): {', '.join(parts)} in {seconds:.1f} s"
 
     def table(self) -> str:
-        """A table for a person: each check, and for those that fail why and how to fix it."""
+        """Return a table of all checks, with reason and fix for each failure."""
         lines = [self.summary()]
         width = max((len(result.check) for result in self.results), default=0)
         areas = max((len(result.area) for result in self.results), default=0)
@@ -122,11 +121,11 @@ class Report:
             if not result.ok:
                 lines += _indented("contract: ", result.contract)
                 lines += _indented("fix: ", result.fix)
-        lines += [f"  {name} was not run" for name in self.missing]
+        lines += [f"  {name} has no result" for name in self.missing]
         return "\n".join(lines)
 
     def as_data(self) -> dict[str, Any]:
-        """The report as JSON holds it."""
+        """Return the report as JSON-compatible data."""
         return {
             "case": self.case.name,
             "kind": self.case.kind.value,
@@ -149,23 +148,23 @@ class Report:
         }
 
     def to_json(self) -> str:
-        """The report as JSON text."""
+        """Return the report as JSON text."""
         return json.dumps(self.as_data(), indent=2, ensure_ascii=False)
 
     def badge_svg(self) -> str:
-        """A badge: how many checks are in order, green when all are."""
+        """Return a badge with the number of passed checks, green when the report is ok."""
         return badge_svg([self])
 
 
 def badge_svg(reports: Iterable[Report]) -> str:
-    """One badge for several reports, to put into a README."""
+    """Return one badge for several reports, as SVG."""
     reports = list(reports)
     results = [result for report in reports for result in report.results]
     applied = [result for result in results if result.outcome is not Outcome.SKIPPED]
-    held = sum(result.outcome is Outcome.PASSED for result in applied)
+    passed = sum(result.outcome is Outcome.PASSED for result in applied)
     total = len(applied) + sum(len(report.missing) for report in reports)
     good = bool(reports) and all(report.ok for report in reports)
-    label, value = "grain conformance", f"{held}/{total}" if good else f"failing {held}/{total}"
+    label, value = "grain conformance", f"{passed}/{total}" if good else f"failing {passed}/{total}"
     left, right = 7 * len(label) + 10, 7 * len(value) + 10
     colour = "#2da44e" if good else "#cf222e"
     return (

@@ -1,4 +1,4 @@
-"""Running checks: of one case, or of everything an installed plugin supplies."""
+"""Run the checks of one case, or of all cases that an installed plugin supplies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from grain.testing.subject import Subject
 
 
 def run(case: Case) -> Report:
-    """Runs every check of the case's kind, and says how each ended. Never raises for a bad source.
+    """Run every check of the case's kind and report the outcomes; a faulty source never raises.
 
     Example:
         >>> import functools, grain
@@ -36,7 +36,7 @@ def run(case: Case) -> Report:
 
 
 def check_one(check: Check, subject: Subject) -> Result:
-    """Runs one check on a subject."""
+    """Run one check on a subject."""
     case = subject.case
     expected = case.expected_failures.get(check.name)
     make = functools.partial(
@@ -48,8 +48,8 @@ def check_one(check: Check, subject: Subject) -> Result:
         if expected is not None:
             return make(
                 outcome=Outcome.FAILED,
-                reason=f"{undeclared}, and yet expects this check to fail.",
-                fix="Take it out of the case's expected_failures, or declare the capability.",
+                reason=f"{undeclared}, but lists this check in expected_failures.",
+                fix="Remove it from the case's expected_failures, or declare the capability.",
             )
         return make(outcome=Outcome.SKIPPED, reason=undeclared)
     started = time.perf_counter()
@@ -61,8 +61,8 @@ def check_one(check: Check, subject: Subject) -> Result:
     if reason is None:
         return make(
             outcome=Outcome.UNEXPECTED_PASS,
-            reason=f"it was expected to fail ({expected.kind.value}): {expected.reason}",
-            fix="It holds now: take it out of the case's expected_failures.",
+            reason=f"the check was expected to fail ({expected.kind.value}): {expected.reason}",
+            fix="The check passes now: remove it from the case's expected_failures.",
             seconds=seconds,
         )
     return make(
@@ -73,9 +73,9 @@ def check_one(check: Check, subject: Subject) -> Result:
 
 
 def unknown_names(case: Case) -> list[Result]:
-    """A failure for each expected failure that is no check of this kind."""
+    """Return a failure for each name in `expected_failures` that is not a check of this kind."""
     known = [check.name for check in checks_for(case)]
-    elsewhere = {check.name for check in CHECKS}
+    other_kinds = {check.name for check in CHECKS}
     return [
         Result(
             check=name,
@@ -83,8 +83,8 @@ def unknown_names(case: Case) -> list[Result]:
             outcome=Outcome.FAILED,
             contract="Every name in expected_failures is a check of the case's kind.",
             reason=f"there is no check {name!r} for a {case.kind.value}"
-            + (", only for other kinds." if name in elsewhere else "."),
-            fix=f"Correct the name. There are: {', '.join(known)}.",
+            + (", only for other kinds." if name in other_kinds else "."),
+            fix=f"Correct the name. The checks of this kind are {', '.join(known)}.",
         )
         for name in case.expected_failures
         if name not in known
@@ -92,32 +92,32 @@ def unknown_names(case: Case) -> list[Result]:
 
 
 def cases_of(name: str) -> list[Case]:
-    """The cases of an installed plugin: one of its own description, and those that it supplies."""
+    """Return the cases of an installed plugin: one for its metadata, and those it supplies."""
     plugin = next((plugin for plugin in plugins.plugins() if plugin.name == name), None)
     specs = {spec.name: spec for spec in plugin.specs} if plugin else {}
     supplied = [
         _with_capabilities(case, specs)
         for case in plugins.conformance_cases(name)
-        if isinstance(case, Case)  # anything else is for `check_every_spec_has_case` to say
+        if isinstance(case, Case)  # `check_every_spec_has_case` reports other objects
     ]
     return [plugin_case(name), *supplied]
 
 
 def plugin_case(name: str) -> Case:
-    """The case of an installed plugin's description of itself."""
+    """Return the case that checks an installed plugin's metadata."""
     return Case(name=name, kind=CaseKind.PLUGIN, make=functools.partial(candidate_named, name))
 
 
 def candidate_named(name: str) -> Candidate:
-    """The entry point of an installed plugin."""
+    """Return the entry point of an installed plugin."""
     found = [c for c in find_candidates(installed_distributions()) if c.name == name]
     if len(found) != 1:
-        raise LookupError(f"{len(found)} installed plugins are called {name!r}, expected one.")
+        raise LookupError(f"Found {len(found)} installed plugins called {name!r}, expected one.")
     return found[0]
 
 
 def run_plugin(name: str) -> list[Report]:
-    """Checks an installed plugin by the cases that it supplies; needs no test file."""
+    """Run the checks of all cases of an installed plugin."""
     return [run(case) for case in cases_of(name)]
 
 
@@ -128,20 +128,20 @@ def _with_capabilities(case: Case, specs: dict[str, PluginSpec]) -> Case:
 
 
 def _reason(check: Check, subject: Subject) -> str | None:
-    """Why the check fails; None when it holds."""
+    """Return why the check fails; None when it passes."""
     if not __debug__:
-        raise RuntimeError("Checks are assertions, which `python -O` leaves out: run without -O.")
+        raise RuntimeError("Checks are assertions, which `python -O` removes: run without -O.")
     try:
         check.function(subject)
     except AssertionError as error:
-        # Under pytest an assertion also shows the values that were compared.
-        told = str(error).partition("\nassert ")[0]
-        return told or "an assertion in the source failed."
+        # pytest's assertion rewriting appends the compared values.
+        message = str(error).partition("\nassert ")[0]
+        return message or "an assertion in the source failed."
     except Exception as error:
-        return _told(error)
+        return _described(error)
     return None
 
 
-def _told(error: Any) -> str:
+def _described(error: Any) -> str:
     lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-2)
     return f"it raised {type(error).__name__}: {error}\n{''.join(lines).rstrip()}"

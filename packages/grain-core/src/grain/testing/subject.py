@@ -1,4 +1,4 @@
-"""A case at work: makes instances, reads them, and keeps what several checks need."""
+"""Subjects: a case with its instances and elements, shared by the checks of the case."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from grain.testing.subprocess_probe import ProbeResult, probe_subprocess
 from grain.version import __version__
 
 MOST_INDICES = 64
-"""How many records of a long source are read, spread over all of it."""
+"""The number of records read from a long source, spread over the whole source."""
 
 
 class Subject:
-    """What a check gets: the case, new instances of its source, and its elements.
+    """Argument of every check: the case, new instances of its source, and its elements.
 
-    A check is a function of a subject, and can be called by hand:
+    A check is a function of a subject and can be called directly:
 
     Example:
         >>> import functools, grain
@@ -43,41 +43,41 @@ class Subject:
 
     @functools.cached_property
     def directory(self) -> str | None:
-        """The directory that the case prepared; None when it prepares none."""
+        """The directory with the case's prepared data; None for a case without `prepare`."""
         if self.case.prepare is None:
             return None
         directory = tempfile.mkdtemp(prefix="grain-conformance-")
-        # Not a TemporaryDirectory, which warns when nobody closes it.
+        # A TemporaryDirectory would warn when it is not closed explicitly.
         weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
         self.case.prepare(directory)
         return directory
 
     def fresh(self, make: Callable[..., Any] | None = None) -> Any:
-        """A new instance; by another way than the case's `make`, if told."""
+        """Return a new instance, made by `make` or else by the case's own function."""
         make = make or self.case.make
         return make() if self.directory is None else make(self.directory)
 
     @functools.cached_property
     def indices(self) -> Sequence[int]:
-        """The indices of a map source that can be read; whether all can is one check's matter."""
+        """The sampled indices of a map source that are readable."""
         source = self.fresh()
         length = len(source)
         wanted = range(length)
         if length > MOST_INDICES:
             wanted = range(0, length, -(-length // MOST_INDICES))
-        return [index for index in wanted if _reads(source, index)]
+        return [index for index in wanted if _is_readable(source, index)]
 
     def read(self, instance: Any, order: Sequence[int] | None = None) -> list[Any]:
-        """The elements an instance gives, each as it was when it was given.
+        """Return a snapshot of each element of an instance, taken as the element was read.
 
         Args:
             instance: A map source, an iter source or a transform.
-            order: For a map source and a transform, in which order to read; by default forward.
+            order: For a map source and a transform, the indices to read; by default forward.
         """
         return list(map(snapshot, self.read_live(instance, order)))
 
     def read_live(self, instance: Any, order: Sequence[int] | None = None) -> Any:
-        """The elements themselves, one by one."""
+        """Yield the elements themselves."""
         if self.case.kind is CaseKind.MAP_SOURCE:
             return (instance[index] for index in (self.indices if order is None else order))
         if self.case.kind is CaseKind.TRANSFORM:
@@ -86,22 +86,22 @@ class Subject:
 
     @functools.cached_property
     def elements(self) -> list[Any]:
-        """The elements that a fresh instance gives, read forward."""
+        """The elements of a new instance, read forward."""
         return self.read(self.fresh())
 
     @functools.cached_property
     def plugin(self) -> Plugin:
-        """For a plugin case: what it says about itself."""
+        """The plugin of a plugin case, with its specs."""
         return read_plugin(self.fresh(), settings=Settings(), core=__version__)
 
     @functools.cached_property
     def subprocess(self) -> ProbeResult:
-        """What another process, with another hash seed, made of this case; started once."""
+        """Observations of a subprocess with a different hash seed; started once."""
         indices = self.indices if self.case.kind is CaseKind.MAP_SOURCE else None
         return probe_subprocess(self.case, self.directory, indices)
 
 
-def _reads(source: Any, index: int) -> bool:
+def _is_readable(source: Any, index: int) -> bool:
     try:
         source[index]
     except Exception:

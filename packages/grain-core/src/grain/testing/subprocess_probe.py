@@ -1,6 +1,7 @@
-"""The other process: one new interpreter per case, whose observations serve several checks.
+"""Probe of a case in a subprocess: one new interpreter per case, whose observations serve several checks.
 
-It is started with another hash seed, makes the case's source itself, and loads a pickled one.
+The subprocess has a different hash seed. It reads an instance that arrives as a pickle and an instance
+that it makes itself.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from grain.testing.case import Case, CaseKind
 from grain.testing.compare import snapshot
 from grain.version import __version__
 
-_SECONDS = 120
+_TIMEOUT_SECONDS = 120
 _PROGRAM = (
     "import json, sys\n"
     "sys.path[:] = json.loads(sys.argv[1])\n"
@@ -37,12 +38,12 @@ _PROGRAM = (
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """What the other process saw of one instance.
+    """Result of reading one instance in the subprocess.
 
     Attributes:
-        elements: What it gave, pickled.
-        text: Its repr.
-        error: What went wrong instead, with a traceback.
+        elements: The elements, pickled.
+        text: The instance's repr.
+        error: The traceback, when making or reading the instance failed.
     """
 
     elements: bytes = b""
@@ -50,21 +51,21 @@ class Observation:
     error: str = ""
 
     def read(self, what: str) -> list[Any]:
-        """The elements; raises an AssertionError when there are none because of an error."""
+        """Return the elements; raise an AssertionError when reading failed."""
         if self.error:
-            raise AssertionError(f"{what} failed there:\n{self.error}")
+            raise AssertionError(f"{what} failed in a new process:\n{self.error}")
         elements: list[Any] = pickle.loads(self.elements)
         return elements
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeResult:
-    """All that the other process saw.
+    """All observations of one subprocess.
 
     Attributes:
-        made: The instance that it made itself.
-        sent: The instance that it was sent as a pickle.
-        eager_imports: For a plugin, what merely listing it imported.
+        made: The instance made by the subprocess.
+        sent: The instance unpickled by the subprocess.
+        eager_imports: For a plugin, the modules that listing the plugin imported.
     """
 
     made: Observation
@@ -75,63 +76,62 @@ class ProbeResult:
 def probe_subprocess(
     case: Case, directory: str | None, indices: Sequence[int] | None
 ) -> ProbeResult:
-    """Starts the other process and waits for what it saw."""
+    """Start the subprocess and return its observations."""
     job: dict[str, Any] = {"indices": None if indices is None else list(indices)}
-    place = () if directory is None else (directory,)
-    job["case"] = _dumps((case.kind, case.make, place, list(case.inputs)))
-    kept = None  # alive as long as the other process reads: some sources are attached to it
+    arguments = () if directory is None else (directory,)
+    job["case"] = _dumps((case.kind, case.make, arguments, list(case.inputs)))
+    kept = None  # stays alive while the subprocess reads: shared memory may belong to the instance
     if case.kind is not CaseKind.PLUGIN:
         try:
-            kept = case.make(*place)
+            kept = case.make(*arguments)
             job["instance"] = _dumps(kept)
         except Exception:
             job["error"] = traceback.format_exc(limit=-3)
     with tempfile.TemporaryDirectory(prefix="grain-probe-") as folder:
-        given, seen = os.path.join(folder, "job"), os.path.join(folder, "seen")
-        with open(given, "wb") as file:
+        job_path, result_path = os.path.join(folder, "job"), os.path.join(folder, "result")
+        with open(job_path, "wb") as file:
             pickle.dump(job, file)
-        command = [sys.executable, "-c", _PROGRAM, json.dumps(sys.path), given, seen]
+        command = [sys.executable, "-c", _PROGRAM, json.dumps(sys.path), job_path, result_path]
         done = subprocess.run(
             command,
-            env={**os.environ, "PYTHONHASHSEED": _another_hash_seed()},
+            env={**os.environ, "PYTHONHASHSEED": _different_hash_seed()},
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=_SECONDS,
+            timeout=_TIMEOUT_SECONDS,
             check=False,
         )
-        if done.returncode or not os.path.exists(seen):
-            said = done.stderr.decode(errors="replace").strip()[-2000:]
-            error = f"The other process ended with exit code {done.returncode}. It said:\n{said}"
+        if done.returncode or not os.path.exists(result_path):
+            output = done.stderr.decode(errors="replace").strip()[-2000:]
+            error = f"The process ended with exit code {done.returncode}. Its output:\n{output}"
             return ProbeResult(made=Observation(error=error), sent=Observation(error=error))
-        with open(seen, "rb") as file:
-            observed: ProbeResult = pickle.load(file)
+        with open(result_path, "rb") as file:
+            result: ProbeResult = pickle.load(file)
     del kept
-    return observed
+    return result
 
 
-def main(given: str, seen: str) -> None:
-    """What runs in the other process."""
-    with open(given, "rb") as file:
+def main(job_path: str, result_path: str) -> None:
+    """Run in the subprocess: read the job, and write the observations."""
+    with open(job_path, "rb") as file:
         job = pickle.load(file)
-    kind, make, place, inputs = pickle.loads(job["case"])
+    kind, make, arguments, inputs = pickle.loads(job["case"])
     if kind is CaseKind.PLUGIN:
-        observed = ProbeResult(
-            made=Observation(), sent=Observation(), eager_imports=_eager_imports(make)
-        )
+        imports = _eager_imports(make)
+        result = ProbeResult(made=Observation(), sent=Observation(), eager_imports=imports)
     else:
 
-        def look(instance: Callable[[], Any]) -> Observation:
-            return _look(instance, kind, job["indices"], inputs)
+        def observe(instance: Callable[[], Any]) -> Observation:
+            return _observe(instance, kind, job["indices"], inputs)
 
-        # First what was sent: what the other made may leave something behind that helps it.
+        # The pickled instance first: `make` may set module state that hides what a pickle lacks.
         error = job.get("error")
-        sent = Observation(error=error) if error else look(lambda: pickle.loads(job["instance"]))
-        observed = ProbeResult(sent=sent, made=look(lambda: make(*place)))
-    with open(seen, "wb") as answer:
-        pickle.dump(observed, answer)
+        sent = Observation(error=error) if error else observe(lambda: pickle.loads(job["instance"]))
+        result = ProbeResult(sent=sent, made=observe(lambda: make(*arguments)))
+    with open(result_path, "wb") as output:
+        pickle.dump(result, output)
 
 
-def _look(
+def _observe(
     make: Callable[[], Any], kind: CaseKind, indices: Sequence[int], inputs: Sequence[Any]
 ) -> Observation:
     try:
@@ -148,7 +148,7 @@ def _look(
 
 
 def _dumps(value: Any) -> bytes:
-    """By value where there is no module to import it from, as in a notebook."""
+    """Pickle by value where there is no module to import from, as in a notebook."""
     return bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
 
 
@@ -157,6 +157,5 @@ def _eager_imports(make: Callable[[], Any]) -> tuple[str, ...]:
     return plugin.eager_imports
 
 
-def _another_hash_seed() -> str:
-    """A hash seed that is not this process's, whatever that is."""
+def _different_hash_seed() -> str:
     return "20260" if os.environ.get("PYTHONHASHSEED") != "20260" else "20261"

@@ -1,1 +1,1 @@
-"""The checks, a file for each area; `grain.testing.registry` lists them all."""
+"""The checks, one module per area; `grain.testing.registry` lists them all."""

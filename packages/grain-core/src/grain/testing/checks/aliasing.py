@@ -1,4 +1,4 @@
-"""Who owns an element: the one who read it, and nobody else."""
+"""Aliasing: the consumer owns the elements that it has read."""
 
 from __future__ import annotations
 
@@ -7,25 +7,27 @@ from grain.testing.subject import Subject
 
 
 def check_elements_not_overwritten(subject: Subject) -> None:
-    """An element that was given does not change when others are read.
+    """Check that an element does not change when other elements are read.
 
-    Give each element memory of its own, not a buffer that the next read fills again.
+    Allocate memory per element; do not return a buffer that the next read overwrites.
     """
     instance = subject.fresh()
-    held, as_given = [], []
+    held, snapshots = [], []
     for element in subject.read_live(instance):
         held.append(element)
-        as_given.append(snapshot(element))
+        snapshots.append(snapshot(element))
     subject.read(instance)
-    expect_same_all(as_given, held, "an element that was kept while others were read")
+    expect_same_all(snapshots, held, "an element held while others were read")
 
 
 def check_elements_not_aliased(subject: Subject) -> None:
-    """Writing into an element changes nothing that is read later.
+    """Check that writing into an element does not change later reads.
 
-    Return copies, or arrays that are not writeable, of what is kept inside.
+    Return copies, or read-only arrays, of data that the instance keeps.
     """
     instance = subject.fresh()
     for element in subject.read_live(instance):
         overwrite(element)
-    expect_same_all(subject.elements, subject.read(instance), "after writing into what was read")
+    expect_same_all(
+        subject.elements, subject.read(instance), "after writing into the elements read before"
+    )

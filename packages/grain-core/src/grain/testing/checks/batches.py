@@ -1,4 +1,4 @@
-"""Batched reads and columns say what single reads say."""
+"""Batched: `__getitems__` and `__getcolumns__` agree with single reads."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from grain.testing.subject import Subject
 
 
 def check_batched_read_equals_single(subject: Subject) -> None:
-    """`__getitems__(indices)` gives the list of what reading each index alone gives.
+    """Check that `__getitems__(indices)` returns the list of the records that single reads return.
 
-    Return a list, and make its elements by the same code that makes single ones.
+    Return a list, and build its records with the code that builds single ones.
     """
     indices = list(subject.indices)
     _compare_batched(subject, indices, indices)
@@ -26,9 +26,9 @@ def check_batched_read_equals_single(subject: Subject) -> None:
 
 
 def check_batched_read_order(subject: Subject) -> None:
-    """`__getitems__` answers in the order of the indices, whatever it is.
+    """Check that `__getitems__` returns the records in the order of the indices.
 
-    Sort to read if that is faster, and put the records back in the order asked for.
+    If sorting the indices makes reading faster, restore the requested order afterwards.
     """
     indices = list(subject.indices)
     for order in (indices[::-1], random.Random(1).sample(indices, len(indices))):
@@ -36,9 +36,9 @@ def check_batched_read_order(subject: Subject) -> None:
 
 
 def check_batched_read_repeats(subject: Subject) -> None:
-    """`__getitems__` gives a record as often as its index is there.
+    """Check that `__getitems__` returns a record once per occurrence of its index.
 
-    Do not make a set or a dict of the indices, or spread its records over all of them.
+    Do not turn the indices into a set or dict, or expand its records to all occurrences again.
     """
     indices = list(subject.indices)[:5]
     for order in (indices[:1] * 3, [i for index in indices for i in (index, index)]):
@@ -46,17 +46,17 @@ def check_batched_read_repeats(subject: Subject) -> None:
 
 
 def check_batched_read_empty(subject: Subject) -> None:
-    """`__getitems__([])` is an empty list.
+    """Check that `__getitems__([])` returns an empty list.
 
-    Return `[]` first thing when there are no indices.
+    Return `[]` early when there are no indices.
     """
     _compare_batched(subject, [], [])
 
 
 def check_batched_read_array_indices(subject: Subject) -> None:
-    """`__getitems__` takes an array of numpy's integers as it takes a list.
+    """Check that `__getitems__` accepts an integer array like a list.
 
-    Write `len(indices)`, not `if indices`, and `numpy.asarray(indices)` or `operator.index`.
+    Test `len(indices)`, not `if indices`, and convert with `numpy.asarray` or `operator.index`.
     """
     indices = list(subject.indices)
     _compare_batched(subject, indices, np.asarray(indices, np.int64))
@@ -65,9 +65,9 @@ def check_batched_read_array_indices(subject: Subject) -> None:
 
 
 def check_batched_read_out_of_range(subject: Subject) -> None:
-    """`__getitems__` raises IndexError when one of the indices is outside of the source.
+    """Check that `__getitems__` raises IndexError when an index is outside of the source.
 
-    Check the least and the greatest index before reading.
+    Check the smallest and the largest index before reading.
     """
     source = subject.fresh()
     length = len(source)
@@ -80,14 +80,14 @@ def check_batched_read_out_of_range(subject: Subject) -> None:
             raise AssertionError(
                 f"__getitems__({indices}) of {length} records raised {error!r}, not an IndexError."
             ) from error
-        raise AssertionError(f"__getitems__({indices}) of {length} records gave {got!r:.80}.")
+        raise AssertionError(f"__getitems__({indices}) of {length} records returned {got!r:.80}.")
 
 
 def check_columns_equal_stacked_records(subject: Subject) -> None:
-    """`__getcolumns__(indices)` is what stacking the single records gives, or None.
+    """Check that `__getcolumns__(indices)` returns the stacked single records, or None.
 
-    Keep dtypes, all keys (in any order: batches have them sorted), and the order and repetition of
-    indices; return None where records do not stack.
+    Keep dtypes, all keys (in any order: batches sort them), and the order and repetition of
+    indices; return None for records that do not stack.
     """
     source = subject.fresh()
     indices = list(subject.indices)
@@ -108,7 +108,7 @@ def _compare_batched(subject: Subject, order: Sequence[int], indices: Any) -> No
         records = subject.fresh().__getitems__(indices)
     except Exception as error:
         raise AssertionError(f"{what} raised {error!r}.") from error
-    assert isinstance(records, list), f"{what} gave a {type(records).__name__}, not a list."
+    assert isinstance(records, list), f"{what} returned a {type(records).__name__}, not a list."
     expect_same_all([by_index[index] for index in order], records, what)
 
 

@@ -1,4 +1,4 @@
-"""Transforms: functions of an element, and of the generator they are given, and of nothing else."""
+"""Transforms: pure functions of an element and of the generator passed to them."""
 
 from __future__ import annotations
 
@@ -15,28 +15,34 @@ from grain.testing.subject import Subject
 
 
 def check_result_type(subject: Subject) -> None:
-    """A transform takes every input; a filter gives a boolean, a flat map no more than it says.
+    """Check that a transform accepts every input; a filter returns a boolean, a flat map a bounded sequence.
 
     Return `bool(…)` from `filter`, and a sequence of at most `max_fan_out` elements from `flat_map`.
     """
     transform = subject.fresh()
-    for place, element in enumerate(subject.case.inputs):
+    for index, element in enumerate(subject.case.inputs):
         try:
-            result = apply(transform, copy.deepcopy(element), place)
+            result = apply(transform, copy.deepcopy(element), index)
         except Exception as error:
-            raise AssertionError(f"input {place} raised {error!r}.") from error
+            raise AssertionError(f"input {index} raised {error!r}.") from error
         if isinstance(transform, transforms.Filter):
-            assert isinstance(result, (bool, np.bool_)), f"filter gave {result!r:.80}, no boolean."
+            assert isinstance(result, (bool, np.bool_)), (
+                f"filter returned {result!r:.80}, not a bool."
+            )
         if isinstance(transform, transforms.FlatMap):
-            assert isinstance(result, Sequence), f"flat_map gave {result!r:.80}, no sequence."
-            most = transform.max_fan_out
-            assert len(result) <= most, f"flat_map gave {len(result)} elements, more than {most}."
+            assert isinstance(result, Sequence), (
+                f"flat_map returned {result!r:.80}, not a sequence."
+            )
+            limit = transform.max_fan_out
+            assert len(result) <= limit, (
+                f"flat_map returned {len(result)} elements; max_fan_out is {limit}."
+            )
 
 
 def check_no_global_rng(subject: Subject) -> None:
-    """A transform neither draws from nor seeds the global generators of `random` and numpy.
+    """Check that a transform neither draws from nor seeds the global generators of `random` and numpy.
 
-    Draw from the `rng` that `random_map` is given: it is seeded for each element.
+    Draw from the `rng` argument of `random_map`: it is seeded per element.
     """
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
     results = []
@@ -47,7 +53,7 @@ def check_no_global_rng(subject: Subject) -> None:
             before = repr((random.getstate(), np.random.get_state()))  # noqa: NPY002
             results.append(subject.read(subject.fresh()))
             after = repr((random.getstate(), np.random.get_state()))  # noqa: NPY002
-            assert before == after, "a global generator has moved."
+            assert before == after, "the state of a global generator has changed."
     finally:
         random.setstate(python)
         np.random.set_state(numpy)  # noqa: NPY002
@@ -55,14 +61,14 @@ def check_no_global_rng(subject: Subject) -> None:
 
 
 def check_input_not_mutated(subject: Subject) -> None:
-    """A transform does not change the element it is given.
+    """Check that a transform does not mutate its input.
 
-    Copy what is changed (`{**element, …}`, `array.copy()`), or say `mutates_input=True` in the case.
+    Copy before changing (`{**element, …}`, `array.copy()`), or set `mutates_input=True` in the case.
     """
     if subject.case.mutates_input:
         return
     transform = subject.fresh()
     inputs = [copy.deepcopy(element) for element in subject.case.inputs]
-    for place, element in enumerate(inputs):
-        apply(transform, element, place)
-    expect_same_all(list(subject.case.inputs), inputs, "an input after it was transformed")
+    for index, element in enumerate(inputs):
+        apply(transform, element, index)
+    expect_same_all(list(subject.case.inputs), inputs, "an input after the transform")

@@ -1,4 +1,4 @@
-"""Indexable: a length that is true, every integer below it, and nothing beyond."""
+"""Indexable: every index below the length is readable, and no index beyond."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from grain.testing.subject import Subject
 
 
 def check_all_indices_readable(subject: Subject) -> None:
-    """`len(source)` is an integer, and every index from 0 up to it can be read.
+    """Check that `len(source)` is an integer, and every index from 0 up to it is readable.
 
-    Count in `__len__` exactly the records that `__getitem__` gives.
+    Let `__len__` count exactly the records that `__getitem__` returns.
     """
     source = subject.fresh()
     length = len(source)
-    assert operator.index(length) >= 0, f"len(source) is {length!r}."
+    assert operator.index(length) >= 0, f"len(source) is {length!r}, expected 0 or more."
     unread = sorted(set(_sampled(length)) - set(subject.indices))
     for index in unread:
         try:
             source[index]
         except Exception as error:
             raise AssertionError(
-                f"len(source) is {length}, and source[{index}] raised {error!r}."
+                f"len(source) is {length}, but source[{index}] raised {error!r}."
             ) from error
 
 
 def check_expected_elements(subject: Subject) -> None:
-    """The elements and their number are those that the case expects.
+    """Check that the elements and their number are those that the case expects.
 
-    Compare the case's `elements` and `length` with what was written; one of them is wrong.
+    Compare the case's `elements` and `length` with the prepared data; one of them is wrong.
     """
     case = subject.case
     if case.length is not None:
         count = len(subject.fresh()) if case.kind == "map-source" else len(subject.elements)
         assert count == case.length, f"expected {case.length} elements, got {count}."
     if case.elements is not None:
-        expect_same_all(list(case.elements), subject.elements, "the case's own elements")
+        expect_same_all(list(case.elements), subject.elements, "the case's expected elements")
 
 
 def check_out_of_range_index(subject: Subject) -> None:
-    """An index outside of the source raises IndexError.
+    """Check that an index outside of the source raises IndexError.
 
     Check `0 <= index < len(self)` first. `source[-1]` may also be the last record, as in a list.
     """
@@ -58,13 +58,17 @@ def check_out_of_range_index(subject: Subject) -> None:
             return
         except Exception as error:
             raise AssertionError(f"source[-1] raised {error!r}, not an IndexError.") from error
-        expect_same(source[length - 1], last, "source[-1] is neither refused nor the last record")
+        expect_same(
+            source[length - 1],
+            last,
+            "source[-1] neither raises IndexError nor returns the last record",
+        )
 
 
 def check_numpy_integer_index(subject: Subject) -> None:
-    """Integers of numpy are indices like Python's own.
+    """Check that a numpy integer is a valid index.
 
-    Begin `__getitem__` with `index = operator.index(index)`, which takes every kind of integer.
+    Start `__getitem__` with `index = operator.index(index)`, which accepts every integer type.
     """
     source = subject.fresh()
     for index, expected in zip(subject.indices, subject.elements, strict=True):
@@ -88,7 +92,7 @@ def _expect_index_error(source: Any, index: int, length: int) -> None:
         raise AssertionError(
             f"source[{index}] of {length} records raised {error!r}, not an IndexError."
         ) from error
-    raise AssertionError(f"source[{index}] of {length} records gave {element!r:.80}.")
+    raise AssertionError(f"source[{index}] of {length} records returned {element!r:.80}.")
 
 
 def _sampled(length: int) -> range:

@@ -1,4 +1,4 @@
-"""Loaders read a source as it reads itself: with workers, from every state, in shards."""
+"""Loaders: `DataLoader` and `mp_prefetch` return the records of the source, with workers too."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _MOST_STATES = 24
 
 
 def check_loader_order(subject: Subject) -> None:
-    """A `DataLoader` gives the records in the order of its sampler.
+    """Check that a `DataLoader` returns the records in the order of its sampler.
 
-    See the checks above this one; what they say is usually the cause.
+    Fix the failures listed above first: they are usually the cause.
     """
     source = subject.fresh()
     if not len(source):
@@ -31,7 +31,7 @@ def check_loader_order(subject: Subject) -> None:
 
 
 def check_loader_resume(subject: Subject) -> None:
-    """A `DataLoader` goes on from each of its states as it did the first time.
+    """Check that a `DataLoader` resumes from each of its states with the same records.
 
     Records must depend on their index alone, and `repr(source)`, which is in the state, on the data.
     """
@@ -43,7 +43,7 @@ def check_loader_resume(subject: Subject) -> None:
         elements.append(snapshot(element))
         states.append(iterator.get_state())
     for step in _spread(len(states)):
-        # A fresh source, as after a restart.
+        # A new source, as after a restart.
         resumed = iter(_loader(subject, subject.fresh(), 0))
         try:
             resumed.set_state(states[step])
@@ -53,37 +53,37 @@ def check_loader_resume(subject: Subject) -> None:
 
 
 def check_loader_workers(subject: Subject) -> None:
-    """A `DataLoader` with two worker processes gives the same records and the same states.
+    """Check that a `DataLoader` with two worker processes returns the same records and the same states.
 
-    A pickled source must read in a new process as here; nothing may count who reads.
+    An unpickled source must read the same records in a new process; it must not count its readers.
     """
     source = subject.fresh()
     if not len(source):
         return
-    alone, together = (iter(_loader(subject, source, count)) for count in (0, _WORKERS))
+    inline, parallel = (iter(_loader(subject, source, count)) for count in (0, _WORKERS))
     expected, elements = [], []
     try:
-        for step, element in enumerate(alone):
+        for step, element in enumerate(inline):
             expected.append(snapshot(element))
             try:
-                elements.append(snapshot(next(together)))
+                elements.append(snapshot(next(parallel)))
             except StopIteration:
                 break
             except Exception as error:
                 raise AssertionError(f"a worker process failed: {error!r}") from error
-            same = alone.get_state() == together.get_state()
+            same = inline.get_state() == parallel.get_state()
             assert same, f"the states after {step + 1} records differ between 0 and 2 workers."
-        elements += [snapshot(element) for element in together]
+        elements += [snapshot(element) for element in parallel]
     finally:
-        for iterator in (alone, together):
+        for iterator in (inline, parallel):
             iterator.close()
     expect_same_all(expected, elements, f"a loader with {_WORKERS} workers")
 
 
 def check_shards_partition_records(subject: Subject) -> None:
-    """Shards read by themselves give each record once, and together all of them.
+    """Check that the shards of a source partition its records.
 
-    Records must depend on their index alone, not on those read before.
+    Records must depend on their index alone, not on the records read before.
     """
     whole = subject.fresh()
     elements = [snapshot(whole[index]) for index in range(len(whole))]
@@ -94,7 +94,7 @@ def check_shards_partition_records(subject: Subject) -> None:
 
 
 def check_stream_workers(subject: Subject) -> None:
-    """`mp_prefetch` with two worker processes gives the same stream, and resumes in its middle.
+    """Check that `mp_prefetch` with two worker processes returns the same stream, and resumes mid-stream.
 
     The dataset must pickle, and its iterator's state must restore in a new process.
     """
@@ -146,7 +146,7 @@ def _in_sampled_order(source: Any) -> list[Any]:
 
 
 def _spread(count: int) -> Sequence[int]:
-    """Every step when there are few, and some of many, the last one always."""
+    """Return all steps, or a spread of many that includes the last."""
     if count <= _MOST_STATES:
         return range(count)
     return [*range(0, count - 1, -(-count // _MOST_STATES)), count - 1]

@@ -1,4 +1,4 @@
-"""Picklable: fresh, after use, into another process, and without dragging the data along."""
+"""Picklable: before and after use, across processes, and without the data."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from grain.testing.compare import expect_same_all
 from grain.testing.subject import Subject
 
 _GROWTH = 4096
-"""What a pickle may gain by reading: a remembered length or offset, no records."""
+"""Bytes that a pickle may gain by reading: room for a cached length or offset, not for records."""
 
 
 def check_pickle_new_instance(subject: Subject) -> None:
-    """A new instance can be pickled, and its copy gives the same elements.
+    """Check that a new instance can be pickled, and its copy returns the same elements.
 
-    Keep to picklable attributes, or leave out the others in `__getstate__`.
+    Use picklable attributes, or exclude the others in `__getstate__`.
     """
     instance = subject.fresh()
     copy = _copied(instance, "a new instance")
@@ -25,41 +25,41 @@ def check_pickle_new_instance(subject: Subject) -> None:
 
 
 def check_pickle_used_instance(subject: Subject) -> None:
-    """An instance that has been used pickles as a new one does.
+    """Check that an instance can be pickled after use, and its copy returns the same elements.
 
-    Leave open files, locks and caches out in `__getstate__`, and open them again on first use.
+    Exclude open files, locks and caches in `__getstate__`, and reopen them on first use.
     """
     instance = subject.fresh()
     subject.read(instance)
-    copy = _copied(instance, "an instance that has been used")
+    copy = _copied(instance, "a used instance")
     expect_same_all(subject.elements, subject.read(copy), "a copy of a used instance")
-    expect_same_all(subject.elements, subject.read(instance), "an instance after its pickling")
+    expect_same_all(subject.elements, subject.read(instance), "an instance after being pickled")
 
 
 def check_pickle_across_processes(subject: Subject) -> None:
-    """A pickle loads in a new process, and gives the same elements there.
+    """Check that an instance unpickled in a new process returns the same elements.
 
-    Carry everything in the pickle, or what finds it again, such as paths. Module variables, file
-    descriptors and objects of this process do not exist there.
+    Pickle all data, or the paths to find it again. Module variables, file descriptors and other
+    objects of this process do not exist in a new one.
     """
-    there = subject.subprocess.sent.read("reading a pickled instance in another process")
-    expect_same_all(subject.elements, there, "an instance sent to another process")
+    elements = subject.subprocess.sent.read("reading a pickled instance")
+    expect_same_all(subject.elements, elements, "an instance sent to another process")
 
 
 def check_pickle_size(subject: Subject) -> None:
-    """A pickle carries what finds the data, not the data: its size is bounded, also after use.
+    """Check that a pickle refers to the data instead of containing it: its size is bounded, also after use.
 
-    Drop records and caches in `__getstate__`. A source whose data lives nowhere else may raise the
-    case's `pickle_bytes`.
+    Exclude records and caches in `__getstate__`. For a source that exists only in memory, raise
+    the case's `pickle_bytes`.
     """
     instance = subject.fresh()
     fresh = _size(instance)
     limit = subject.case.pickle_bytes
-    assert fresh <= limit, f"the pickle of a new instance has {fresh} bytes; {limit} are allowed."
+    assert fresh <= limit, f"the pickle of a new instance has {fresh} bytes; the limit is {limit}."
     subject.read(instance)
     used = _size(instance)
     assert used <= fresh + _GROWTH, (
-        f"the pickle grew from {fresh} to {used} bytes by reading {len(subject.elements)} elements."
+        f"reading {len(subject.elements)} elements made the pickle grow from {fresh} to {used} bytes."
     )
 
 
@@ -71,7 +71,7 @@ def _copied(instance: Any, what: str) -> Any:
 
 
 def _dumps(instance: Any) -> bytes:
-    # Workers get what plain pickle cannot take, such as a lambda, by cloudpickle.
+    # Worker processes receive by cloudpickle what pickle refuses, such as a lambda.
     try:
         return pickle.dumps(instance)
     except Exception:
@@ -81,5 +81,5 @@ def _dumps(instance: Any) -> bytes:
 def _size(instance: Any) -> int:
     try:
         return len(_dumps(instance))
-    except Exception:  # that it does not pickle at all is for other checks to say
+    except Exception:  # other checks report that it cannot be pickled
         return 0

@@ -1,4 +1,4 @@
-"""What a plugin says about itself: complete, true, light to list, and with a case for everything."""
+"""Plugin metadata: complete, correct, cheap to list, and with a case for every spec."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from grain.testing.case import Case
 from grain.testing.subject import Subject
 
 CHECKED_KINDS = frozenset({Kind.MAP_SOURCE, Kind.ITER_SOURCE, Kind.TRANSFORM})
-"""The kinds of specs that cases are about."""
+"""The kinds of specs that need cases."""
 
 
 def check_plugin_metadata(subject: Subject) -> None:
-    """A plugin loads, and each of its specs has a summary and says how to install it.
+    """Check that a plugin loads, and each of its specs has a summary and an install command.
 
-    Fill in `summary` and `install` of each PluginSpec, and return them from the hooks.
+    Set `summary` and `install` of each PluginSpec, and return the specs from the hooks.
     """
     plugin = subject.plugin
     assert plugin.status in (Status.AVAILABLE, Status.LOADED), (
@@ -36,10 +36,10 @@ def check_plugin_metadata(subject: Subject) -> None:
 
 
 def check_listing_imports(subject: Subject) -> None:
-    """Listing a plugin imports none of its dependencies.
+    """Check that listing a plugin imports none of its dependencies.
 
     Name targets as text in the module of the entry point, and let the package's `__init__` import
-    what is heavy only when it is asked for.
+    heavy modules lazily.
     """
     observed = subject.subprocess
     assert not observed.made.error, observed.made.error
@@ -48,7 +48,7 @@ def check_listing_imports(subject: Subject) -> None:
 
 
 def check_targets_match_kind(subject: Subject) -> None:
-    """Each spec's target, writer and decoder can be imported and are what the spec says.
+    """Check that each spec's target, writer and decoder are importable and of the spec's kind.
 
     Correct the `target` ("package.module:Name"), `writer`, `decoder` or the `kind` of the spec.
     """
@@ -58,19 +58,19 @@ def check_targets_match_kind(subject: Subject) -> None:
             _imported(function)
         if spec.kind is Kind.MAP_SOURCE and isinstance(target, type):
             missing = [n for n in ("__len__", "__getitem__") if not hasattr(target, n)]
-            assert not missing, f"{spec.target} is no map source: it has no {', '.join(missing)}."
+            assert not missing, f"{spec.target} is not a map source: it lacks {', '.join(missing)}."
         if spec.kind is Kind.ITER_SOURCE and isinstance(target, type):
-            assert issubclass(target, IterDataset), f"{spec.target} is no grain.IterDataset."
+            assert issubclass(target, IterDataset), f"{spec.target} is not a grain.IterDataset."
         if spec.kind is Kind.TRANSFORM and isinstance(target, type):
             assert issubclass(target, (*KINDS, transforms.Batch)), (
-                f"{spec.target} is none of grain.transforms' classes."
+                f"{spec.target} is not a subclass of a transform of grain.transforms."
             )
 
 
 def check_core_requirement_bounded(subject: Subject) -> None:
-    """The distribution says which grain-core it needs, from a version and below a next one.
+    """Check that the distribution requires grain-core with a lower and an upper bound.
 
-    Write `"grain-core>=1,<2"` into the `dependencies` of `pyproject.toml`.
+    Add `"grain-core>=1,<2"` to the `dependencies` of `pyproject.toml`.
     """
     candidate = subject.fresh()
     if candidate.distribution is None:
@@ -79,26 +79,30 @@ def check_core_requirement_bounded(subject: Subject) -> None:
     assert found, f"{candidate.distribution} does not require {CORE}."
     for line in found:
         bounded = ">" in line and "<" in line
-        assert bounded, f"{candidate.distribution} requires {line!r}, unbounded."
+        assert bounded, (
+            f"{candidate.distribution} requires {line!r}, expected a lower and an upper bound."
+        )
 
 
 def check_every_spec_has_case(subject: Subject) -> None:
-    """The plugin supplies a conformance case for each source and transform that it provides.
+    """Check that the plugin supplies a conformance case for each of its sources and transforms.
 
     Return a `grain.testing.Case(spec="…")` for each from the hook `grain_conformance_cases`.
     """
     cases = read_cases(subject.fresh().load())
     specs = {spec.name: spec for spec in subject.plugin.specs}
     for case in cases:
-        assert isinstance(case, Case), f"grain_conformance_cases() gave {case!r:.80}, no Case."
+        assert isinstance(case, Case), (
+            f"grain_conformance_cases() returned {case!r:.80}, not a Case."
+        )
         assert case.spec in specs, (
-            f"case {case.name!r} is of spec {case.spec!r}; there are {', '.join(specs)}."
+            f"case {case.name!r} names the spec {case.spec!r}; the plugin has {', '.join(specs)}."
         )
         assert case.kind.value == specs[case.spec].kind.value, (
             f"case {case.name!r} is a {case.kind.value}, its spec a {specs[case.spec].kind.value}."
         )
     names = [case.name for case in cases]
-    assert len(set(names)) == len(names), f"two cases have one name: {sorted(names)}."
+    assert len(set(names)) == len(names), f"two cases have the same name: {sorted(names)}."
     covered = {case.spec for case in cases}
     missing = [
         name for name, spec in specs.items() if spec.kind in CHECKED_KINDS and name not in covered
@@ -107,10 +111,10 @@ def check_every_spec_has_case(subject: Subject) -> None:
 
 
 def check_cases_cover_capabilities(subject: Subject) -> None:
-    """Each capability of a spec is declared by one of its cases at least, and no other is.
+    """Check that the cases of a spec together declare exactly the capabilities of the spec.
 
-    Leave out `capabilities` in a case to take those of its spec; give them only to a case that has
-    fewer, such as records that do not stack.
+    Omit `capabilities` in a case to use those of its spec; set them only in a case that has fewer,
+    such as one with records that do not stack.
     """
     for spec in subject.plugin.specs:
         if spec.kind not in CHECKED_KINDS:
@@ -121,12 +125,12 @@ def check_cases_cover_capabilities(subject: Subject) -> None:
             if isinstance(case, Case) and case.spec == spec.name
         ]
         if not declared:
-            continue  # for `check_every_spec_has_case` to say
-        shown: frozenset[Capability] = frozenset().union(*declared)
-        hidden = ", ".join(sorted(spec.capabilities - shown))
-        assert not hidden, f"no case of {spec.name!r} declares {hidden}."
-        added = ", ".join(sorted(shown - spec.capabilities))
-        assert not added, f"a case of {spec.name!r} declares {added}, and the spec does not."
+            continue  # `check_every_spec_has_case` reports it
+        covered: frozenset[Capability] = frozenset().union(*declared)
+        uncovered = ", ".join(sorted(spec.capabilities - covered))
+        assert not uncovered, f"no case of {spec.name!r} declares {uncovered}."
+        added = ", ".join(sorted(covered - spec.capabilities))
+        assert not added, f"a case of {spec.name!r} declares {added}, but the spec does not."
 
 
 def _imported(reference: str) -> Any:

@@ -1,4 +1,4 @@
-"""The `repr` of a source, which checkpoints hold and compare."""
+"""The `repr` of a source, which checkpoints store and compare."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 
 
 def check_repr_without_address(subject: Subject) -> None:
-    """`repr(source)` shows no memory address.
+    """Check that `repr(source)` contains no memory address.
 
-    Write a `__repr__` that says what the data is: number of files, length, a digest.
+    Write a `__repr__` that identifies the data: number of files, length, a digest.
     """
     source = subject.fresh()
     text = repr(source)
@@ -22,9 +22,9 @@ def check_repr_without_address(subject: Subject) -> None:
 
 
 def check_repr_stable(subject: Subject) -> None:
-    """`repr(source)` is the same for every instance of the same data, before and after reading.
+    """Check that `repr(source)` is the same for every instance of the same data, before and after reading.
 
-    Put into it what the data is, not what was done with it: no counters, caches or open files.
+    Show the identity of the data, not the state of the instance: no counters, caches or open files.
     """
     source = subject.fresh()
     text = _ADDRESS.sub("0x…", repr(source))
@@ -35,28 +35,28 @@ def check_repr_stable(subject: Subject) -> None:
         ("in a copy", _copy(source)),
     ):
         now = _ADDRESS.sub("0x…", repr(other))
-        assert now == text, f"repr(source) is {text!r:.200}, and {what} {now!r:.200}."
+        assert now == text, f"repr(source) is {text!r:.200}, but {what} {now!r:.200}."
 
 
 def check_repr_across_processes(subject: Subject) -> None:
-    """`repr(source)` is the same text in every process.
+    """Check that `repr(source)` is the same text in every process.
 
-    Use no process id, no random name, and no `hash()` of text, which differs by process: hashlib's
-    digests do not.
+    Do not use the process id, random names, or `hash()` of text, which differs between processes;
+    use a digest of hashlib.
     """
     text = _ADDRESS.sub("0x…", repr(subject.fresh()))
-    for what, sight in (
-        ("made there", subject.subprocess.made),
-        ("sent there", subject.subprocess.sent),
+    for what, seen in (
+        ("made", subject.subprocess.made),
+        ("unpickled", subject.subprocess.sent),
     ):
-        there = _ADDRESS.sub("0x…", sight.text)
-        assert sight.error or there == text, (
-            f"repr(source) is {text!r:.200}, and in another process, {what}, {there!r:.200}."
+        other = _ADDRESS.sub("0x…", seen.text)
+        assert seen.error or other == text, (
+            f"repr(source) is {text!r:.200}, but {other!r:.200} when {what} in another process."
         )
 
 
 def _copy(source: object) -> object:
     try:
         return pickle.loads(pickle.dumps(source))
-    except Exception:  # that it does not pickle is for other checks to say
+    except Exception:  # other checks report that it cannot be pickled
         return source

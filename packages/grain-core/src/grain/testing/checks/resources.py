@@ -1,4 +1,4 @@
-"""What is taken is given back: file handles and threads."""
+"""Resources: files and threads are released."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ _ROUNDS = 3
 
 
 def check_no_leak_per_read(subject: Subject) -> None:
-    """Reading again and again opens no more files and starts no more threads.
+    """Check that repeated reading leaks no open files and no threads.
 
-    Keep what is opened and use it again, or close it before `__getitem__` returns, by `with`.
+    Keep files open and reuse them, or close them with `with` before `__getitem__` returns.
     """
     instance = subject.fresh()
     subject.read(instance)
-    before = _held()
+    before = _open_resources()
     for _ in range(_ROUNDS):
         subject.read(instance)
-    _expect_no_more(before, f"after reading everything {_ROUNDS} more times")
+    _expect_no_leak(before, f"after {_ROUNDS} more passes")
 
 
 def check_no_leak_per_instance(subject: Subject) -> None:
-    """An instance that is dropped leaves no open file and no thread behind.
+    """Check that an instance that is garbage-collected leaks no open files and no threads.
 
-    Close what is open in `__del__` or by `weakref.finalize`, and let no thread or module variable
-    hold on to the instance.
+    Close files in `__del__` or with `weakref.finalize`, and keep no reference to the instance in a
+    thread or module variable.
     """
-    for _ in range(2):  # libraries start what they share on first use
+    for _ in range(2):  # libraries create shared resources on first use
         subject.read(subject.fresh())
-    before = _held()
+    before = _open_resources()
     for _ in range(_ROUNDS):
         subject.read(subject.fresh())
-    _expect_no_more(before, f"after {_ROUNDS} more instances were made, read and dropped")
+    _expect_no_leak(before, f"after {_ROUNDS} more instances were made, read and deleted")
 
 
 def check_close_releases_resources(subject: Subject) -> None:
-    """`close()` gives back files and threads at once, may be called twice, and serves `with`.
+    """Check that `close()` releases files and threads at once and is idempotent, and `with` calls it.
 
-    Close what is open and forget it; let `__exit__` call `close()` and `__enter__` return `self`.
+    Close files and drop them; let `__exit__` call `close()` and `__enter__` return `self`.
     """
     subject.read(subject.fresh())
-    before = _held()
+    before = _open_resources()
     source = subject.fresh()
     with source as entered:
-        assert entered is source, f"`with source as s` gave {entered!r}, not the source."
+        assert entered is source, f"`with source as s` bound {entered!r}, not the source."
         expect_same_all(subject.elements, subject.read(source), "inside `with`")
-    _expect_no_more(before, "after `with`, while the source is still there")
+    _expect_no_leak(before, "after `with`, while the source is still referenced")
     for _ in range(2):
         try:
             source.close()
@@ -61,12 +61,12 @@ def check_close_releases_resources(subject: Subject) -> None:
 
 
 def check_iterator_close_releases_resources(subject: Subject) -> None:
-    """An iterator's `close()` gives back files and threads at once, and may be called twice.
+    """Check that an iterator's `close()` releases files and threads at once and is idempotent.
 
-    Override `close()`, call `super().close()`, and close what this iterator opened.
+    Override `close()`, call `super().close()`, and close the files that the iterator opened.
     """
     subject.read(subject.fresh())
-    before = _held()
+    before = _open_resources()
     dataset = subject.fresh()
     iterator = iter(dataset)
     next(iterator, None)
@@ -75,21 +75,23 @@ def check_iterator_close_releases_resources(subject: Subject) -> None:
             iterator.close()
         except Exception as error:
             raise AssertionError(f"the {call} close() raised {error!r}.") from error
-    _expect_no_more(before, "after close(), while the iterator is still there")
+    _expect_no_leak(before, "after close(), while the iterator is still referenced")
     del iterator
 
 
-def _held() -> dict[str, int]:
+def _open_resources() -> dict[str, int]:
     gc.collect()
-    held = {"threads": threading.active_count()}
+    counts = {"threads": threading.active_count()}
     for folder in _FOLDERS:
         if os.path.isdir(folder):
-            held["open files"] = len(os.listdir(folder))
+            counts["open files"] = len(os.listdir(folder))
             break
-    return held
+    return counts
 
 
-def _expect_no_more(before: dict[str, int], when: str) -> None:
-    after: dict[str, Any] = _held()
+def _expect_no_leak(before: dict[str, int], when: str) -> None:
+    after: dict[str, Any] = _open_resources()
     for what, count in before.items():
-        assert after[what] <= count, f"{count} {what} became {after[what]} {when}."
+        assert after[what] <= count, (
+            f"the number of {what} grew from {count} to {after[what]} {when}."
+        )

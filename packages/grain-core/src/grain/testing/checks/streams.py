@@ -1,4 +1,4 @@
-"""Iter sources: iterators that begin anew, end for good, and go on from every state."""
+"""Iter sources: independent iterators that end once and resume from every state."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ _MOST_STATES = 24
 
 
 def check_iter_dataset_types(subject: Subject) -> None:
-    """An iter source is a `grain.IterDataset`, and its iterators are `grain.DatasetIterator`s.
+    """Check that an iter source is a `grain.IterDataset`, and its iterators are `grain.DatasetIterator`s.
 
-    Subclass both; they bring `map`, `batch`, `mp_prefetch` and the rest.
+    Subclass both; they provide `map`, `batch`, `mp_prefetch` and the other operations.
     """
     dataset = subject.fresh()
-    assert isinstance(dataset, IterDataset), f"{type(dataset).__name__} is no grain.IterDataset."
+    assert isinstance(dataset, IterDataset), f"{type(dataset).__name__} is not a grain.IterDataset."
     iterator = iter(dataset)
     assert isinstance(iterator, DatasetIterator), (
-        f"iter() gave a {type(iterator).__name__}, which is no grain.DatasetIterator."
+        f"iter() returned a {type(iterator).__name__}, not a grain.DatasetIterator."
     )
 
 
 def check_iterators_independent(subject: Subject) -> None:
-    """Every iterator of a dataset begins at the first element, whatever others have read.
+    """Check that every iterator of a dataset starts at the first element, independent of other iterators.
 
     Keep positions in the iterator, never in the dataset.
     """
     dataset = subject.fresh()
-    begun = iter(dataset)
-    taken = [snapshot(element) for element in itertools.islice(begun, 2)]
+    first = iter(dataset)
+    taken = [snapshot(element) for element in itertools.islice(first, 2)]
     expect_same_all(subject.elements, subject.read(dataset), "a second iterator")
-    rest = [snapshot(element) for element in begun]
-    expect_same_all(subject.elements, taken + rest, "the first iterator, read on")
+    rest = [snapshot(element) for element in first]
+    expect_same_all(subject.elements, taken + rest, "the first iterator, continued")
 
 
 def check_exhaustion_is_final(subject: Subject) -> None:
-    """An iterator that has ended raises StopIteration each time it is asked again.
+    """Check that an exhausted iterator raises StopIteration on every further call.
 
-    Remember the end; do not begin again or raise something else.
+    Remember the end; do not restart or raise another exception.
     """
     iterator = iter(subject.fresh())
     for _ in iterator:
@@ -55,13 +55,14 @@ def check_exhaustion_is_final(subject: Subject) -> None:
             continue
         except Exception as error:
             raise AssertionError(f"next() after the end raised {error!r}.") from error
-        raise AssertionError(f"next() after the end gave {element!r:.80}.")
+        raise AssertionError(f"next() after the end returned {element!r:.80}.")
 
 
 def check_state_restores_new_iterator(subject: Subject) -> None:
-    """A new iterator set to any state, the first and the last too, gives the elements after it.
+    """Check that a new iterator resumes from any state, the first and the last included.
 
-    Put into the state all that decides what comes next, and into `set_state` its exact reverse.
+    Store in the state everything that determines the next element, and restore all of it in
+    `set_state`.
     """
     dataset = subject.fresh()
     states = _states(dataset)
@@ -71,9 +72,9 @@ def check_state_restores_new_iterator(subject: Subject) -> None:
 
 
 def check_state_restores_used_iterator(subject: Subject) -> None:
-    """A state can be restored again, also into an iterator that has been used.
+    """Check that a state can be restored repeatedly, also into a used iterator.
 
-    `set_state` must replace everything, buffers included, and leave the state it is given alone.
+    Replace everything in `set_state`, buffers included, and do not modify its argument.
     """
     dataset = subject.fresh()
     states = _states(dataset)
@@ -82,16 +83,17 @@ def check_state_restores_used_iterator(subject: Subject) -> None:
         state = states[step]
         what = f"from the state after {step} elements, in a used iterator"
         expect_same_all(subject.elements[step:], _resume(iterator, state, step), what)
-        # Once more, and leaving it in the middle: what was read ahead must not stay.
+        # Restore again mid-stream: prefetched elements must be discarded.
         iterator.set_state(snapshot(states[0]))
         next(iterator, None)
         expect_same_all(subject.elements[step:], _resume(iterator, state, step), f"again {what}")
 
 
 def check_state_json_round_trip(subject: Subject) -> None:
-    """A state is plain JSON: written and read it is equal, and restores the same.
+    """Check that a state is plain JSON: a round trip preserves it, and the result restores the same elements.
 
-    Use dicts with text as keys, lists, numbers, text, booleans and None; `int()` of numpy's integers.
+    Use dicts with string keys, lists, numbers, strings, booleans and None; convert numpy integers
+    with `int()`.
     """
     dataset = subject.fresh()
     states = _states(dataset)
@@ -108,40 +110,40 @@ def check_state_json_round_trip(subject: Subject) -> None:
 
 
 def check_state_is_snapshot(subject: Subject) -> None:
-    """A state that was taken does not change when the iterator is read on.
+    """Check that a state does not change when the iterator advances.
 
-    Return a new dict from `get_state` each time, with copies of what changes.
+    Return a new dict from every `get_state` call, with copies of mutable values.
     """
     iterator = iter(subject.fresh())
     taken = [iterator.get_state()]
-    as_taken = [snapshot(taken[0])]
+    snapshots = [snapshot(taken[0])]
     for _ in iterator:
         taken.append(iterator.get_state())
-        as_taken.append(snapshot(taken[-1]))
-    for step, (then, now) in enumerate(zip(as_taken, taken, strict=True)):
+        snapshots.append(snapshot(taken[-1]))
+    for step, (then, now) in enumerate(zip(snapshots, taken, strict=True)):
         found = difference(then, now)
         assert found is None, f"the state taken after {step} elements changed later: {found}."
 
 
 def check_get_state_without_side_effects(subject: Subject) -> None:
-    """Asking for the state, even often, changes neither the elements nor the state.
+    """Check that `get_state` changes neither the elements nor the state.
 
-    `get_state` only looks: it reads no element and moves no position.
+    Read no element and move no position in `get_state`.
     """
     iterator = iter(subject.fresh())
     elements = []
     while True:
         first, second = (snapshot(iterator.get_state()) for _ in range(2))
-        expect_same(first, second, "the state, asked for twice")
+        expect_same(first, second, "the state of two calls")
         try:
             elements.append(snapshot(next(iterator)))
         except StopIteration:
             break
-    expect_same_all(subject.elements, elements, "read with the state asked for at every step")
+    expect_same_all(subject.elements, elements, "read with a `get_state` call per element")
 
 
 def _states(dataset: Any) -> list[Any]:
-    """The state before the first element, and after each; each as it was then."""
+    """Return a snapshot of the state before the first element and after each element."""
     iterator = iter(dataset)
     states = [snapshot(iterator.get_state())]
     for _ in iterator:
@@ -155,7 +157,7 @@ def _resume(iterator: Any, state: Any, step: int) -> list[Any]:
         return [snapshot(element) for element in iterator]
     except Exception as error:
         raise AssertionError(
-            f"going on from the state after {step} elements raised {error!r}."
+            f"resuming from the state after {step} elements raised {error!r}."
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Writers, which plugins name for `grain convert`: nothing is lost, and nothing is left half done."""
+"""Writers, which `grain convert` calls: lossless, and atomic on failure."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _SAMPLES: tuple[Any, ...] = (
 
 
 def check_writer_round_trip(subject: Subject) -> None:
-    """What a source gives can be written by its writer, and the file gives it again.
+    """Check that the elements of a source survive a round trip through its writer.
 
-    Go through `elements` once, as it may be a generator, and write every part of every element.
+    Iterate over `elements` once, since it may be a generator, and write every part of each element.
     """
     for what, format_, elements in _written_cases(subject):
         with _folder() as folder:
             path = format_.path_in(folder)
             format_.write(path, elements, what)
-            expect_same_all(elements, format_.read(path), f"{what}, written and read again")
+            expect_same_all(elements, format_.read(path), f"{what}, after a round trip")
 
 
 def check_writer_count(subject: Subject) -> None:
-    """A writer returns the number of elements it has written.
+    """Check that a writer returns the number of elements written.
 
-    Count them as they come, and return an integer.
+    Count the elements while writing, and return an integer.
     """
     for what, format_, elements in _written_cases(subject):
         with _folder() as folder:
@@ -55,67 +55,68 @@ def check_writer_count(subject: Subject) -> None:
 
 
 def check_writer_empty_input(subject: Subject) -> None:
-    """A writer that gets no elements writes a file without any, which the source opens.
+    """Check that a writer without elements writes an empty file that the source can open.
 
-    Do not rely on a first element, and make the file even when none comes.
+    Do not rely on a first element, and create the file even without elements.
     """
     for format_ in _formats(subject):
         with _folder() as folder:
             path = format_.path_in(folder)
             count = format_.write(path, [], "no elements")
-            assert os.path.isfile(path), f"{format_.spec.writer} made no file of no elements."
+            assert os.path.isfile(path), f"{format_.spec.writer} wrote no file for zero elements."
             read = format_.read(path)
-            assert not read, f"a file of no elements gave {read!r:.80}."
-            assert not count, f"{format_.spec.writer} got no elements and returned {count!r}."
+            assert not read, f"a file written from zero elements contains {read!r:.80}."
+            assert not count, f"{format_.spec.writer} returned {count!r} for zero elements."
 
 
 def check_writer_replaces_file(subject: Subject) -> None:
-    """A writer replaces the file that is at its path: nothing of the old one is left.
+    """Check that a writer replaces an existing file completely.
 
-    Write a new file and move it to its place; whether a file may be replaced is for
-    `grain convert` to ask.
+    Write a new file and rename it; `grain convert` decides whether a file may be replaced.
     """
     for what, format_, elements in _written_cases(subject):
         with _folder() as folder:
             fresh, replaced = format_.path_in(folder), format_.path_in(folder, "replaced")
             format_.write(fresh, elements[:1], what)
             format_.write(replaced, [*elements, *elements], what)
-            format_.write(replaced, elements[:1], f"{what} over a file that is there")
+            format_.write(replaced, elements[:1], f"{what} over an existing file")
             expect_same_all(
                 format_.read(fresh), format_.read(replaced), f"{what}, written over a longer file"
             )
 
 
 def check_failed_write_is_atomic(subject: Subject) -> None:
-    """A write that fails raises, and leaves what was there before, and nothing else.
+    """Check that a failed write raises and leaves the folder as it was before.
 
-    Write under another name in the same folder, move the file to its place when it is whole
-    (`os.replace`), and remove it when anything is raised, `BaseException` included.
+    Write under a temporary name in the same folder, rename the complete file (`os.replace`), and
+    remove it on any exception, `BaseException` included.
     """
     for what, format_, elements in _written_cases(subject):
-        # Writers gather some elements before they write any, so there have to be many as well.
+        # Writers buffer elements, so a failure after many elements is tried as well.
         many = list(itertools.islice(itertools.cycle(elements), _MANY))
         for taken in sorted({0, len(elements) // 2, len(many)}):
-            for before in (None, b"what was there"):
+            for before in (None, b"existing content"):
                 with _folder() as folder:
                     path = format_.path_in(folder)
                     if before is not None:
                         with open(path, "wb") as file:
                             file.write(before)
                     _fail_to_write(format_, path, many[:taken], what)
-                    when = f"{what}: after elements that failed at {taken}"
+                    when = f"{what}: after a failure at element {taken}"
                     left = sorted(os.listdir(folder))
                     expected = [] if before is None else [os.path.basename(path)]
-                    assert left == expected, f"{when}, there is {left}, not {expected}."
+                    assert left == expected, (
+                        f"{when}, the folder contains {left}, expected {expected}."
+                    )
                     if before is not None:
                         with open(path, "rb") as file:
-                            assert file.read() == before, f"{when}, the file that was there is not."
+                            assert file.read() == before, f"{when}, the existing file has changed."
 
 
 def check_decoder_inverts_writer(subject: Subject) -> None:
-    """A decoder gives the elements that its writer encoded, and any other record as it is.
+    """Check that a decoder inverts its writer, and returns records of other writers unchanged.
 
-    Mark records that the writer encodes, for instance by their first bytes, and decode those alone.
+    Mark encoded records, for instance by their first bytes, and decode only marked records.
     """
     for format_ in _formats(subject):
         if not format_.spec.decoder:
@@ -127,40 +128,40 @@ def check_decoder_inverts_writer(subject: Subject) -> None:
                 raise AssertionError(
                     f"{format_.spec.decoder} raised {error!r} for the record {record!r}."
                 ) from error
-            expect_same(record, decoded, f"a record that no writer encoded, {record!r}")
+            expect_same(record, decoded, f"a record of another writer, {record!r}")
         for sample in _SAMPLES:
             with _folder() as folder:
                 path = format_.path_in(folder)
                 try:
                     format_.writer(path, iter([sample]))
                 except (TypeError, ValueError):
-                    continue  # a writer may refuse what its format has no words for
+                    continue  # a writer may refuse types that its format lacks
                 expect_same_all([sample], format_.read(path), f"{sample!r}, written and decoded")
 
 
 class _ElementsError(RuntimeError):
-    """What reading the elements raises in the midst of writing them."""
+    """Error raised by the elements in the middle of a write."""
 
 
 def _failing(elements: Sequence[Any]) -> Iterator[Any]:
     yield from elements
-    raise _ElementsError("the elements end here with an error")
+    raise _ElementsError("injected by grain.testing")
 
 
 def _fail_to_write(format_: _Format, path: str, elements: Sequence[Any], what: str) -> None:
     try:
         count = format_.writer(path, _failing(elements))
     except Exception:
-        return  # this error, or one that the writer made of it
+        return  # the injected error, or an error that wraps it
     raise AssertionError(
-        f"{what}: reading element {len(elements)} failed, and {format_.spec.writer} returned"
-        f" {count!r} as if nothing had happened."
+        f"{what}: reading element {len(elements)} failed, but {format_.spec.writer} returned"
+        f" {count!r} instead of raising."
     )
 
 
 @dataclass(frozen=True)
 class _Format:
-    """A source that has a writer, both imported."""
+    """A source with a writer, both imported."""
 
     spec: PluginSpec
     target: Callable[..., Any]
@@ -177,7 +178,7 @@ class _Format:
             raise AssertionError(f"{what}: {self.spec.writer} raised {error!r}.") from error
 
     def read(self, path: str) -> list[Any]:
-        """The elements of a file, opened as `grain.sources.open` does."""
+        """Return the elements of a file, opened as `grain.sources.open` does."""
         try:
             from_uri = getattr(self.target, "from_uri", None)
             if from_uri is None:
@@ -192,20 +193,20 @@ class _Format:
             return [self.decode(record) for record in records]
         except Exception as error:
             raise AssertionError(
-                f"{self.spec.target} raised {error!r} for a file that {self.spec.writer} wrote."
+                f"{self.spec.target} raised {error!r} for a file written by {self.spec.writer}."
             ) from error
 
 
 def _formats(subject: Subject) -> Iterator[_Format]:
-    """Each source of the plugin that has a writer."""
+    """Yield each source of the plugin that has a writer."""
     for spec in subject.plugin.specs:
         if spec.writer:
-            decode = load_object(spec.decoder) if spec.decoder else _as_it_is
+            decode = load_object(spec.decoder) if spec.decoder else _unchanged
             yield _Format(spec, load_object(spec.target), load_object(spec.writer), decode)
 
 
 def _written_cases(subject: Subject) -> Iterator[tuple[str, _Format, list[Any]]]:
-    """For each case of a source that has a writer: what it is, the writer, and its elements."""
+    """Yield description, format and elements of each case of a source with a writer."""
     cases = [case for case in read_cases(subject.fresh().load()) if isinstance(case, Case)]
     for format_ in _formats(subject):
         for case in cases:
@@ -218,5 +219,5 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="grain-conformance-")
 
 
-def _as_it_is(record: Any) -> Any:
+def _unchanged(record: Any) -> Any:
     return record
