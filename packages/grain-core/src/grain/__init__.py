@@ -1,17 +1,15 @@
 """Grain: fast, exact, resumable data loading for training models.
 
-Two ways to build a pipeline: `MapDataset` and `IterDataset`, which chain operations, and `DataLoader`,
-which puts a source, a sampler and a list of transformations together. Either has one stream of
-elements and one state, whoever computes it.
+There are two ways to build a pipeline: `MapDataset` and `IterDataset` chain operations, and `DataLoader`
+combines a source, a sampler and a list of transformations. Either has one stream of elements and one
+state, no matter which threads or processes compute it.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from grain._lazy import LazyModule, PluginRegistry, lazy_names
 from grain.execution.install import install
 from grain.version import __version__
 
@@ -28,39 +26,25 @@ if TYPE_CHECKING:
         sources,
         transforms,
     )
-    from grain.python import (
-        Batch,
-        BatchTransform,
-        DataLoader,
-        DataLoaderIterator,
-        DatasetIterator,
-        FilterTransform,
-        FlatMapTransform,
-        GrainCheckpointHandler,
-        IndexSampler,
-        IterDataset,
-        MapDataset,
-        MapTransform,
-        MapWithIndexTransform,
-        MultiprocessingOptions,
-        NoSharding,
-        OrbaxCheckpointHandler,
-        PyGrainCheckpointHandler,
-        RandomAccessDataSource,
-        RandomMapTransform,
-        RangeDataSource,
-        ReadOptions,
-        Record,
-        RecordMetadata,
-        Sampler,
-        SequentialSampler,
-        ShardByJaxProcess,
-        ShardOptions,
-        Transformation,
-        Transformations,
-        config,
-        load,
-    )
+    from grain._config import config
+    from grain.checkpoint import CheckpointHandler as GrainCheckpointHandler
+    from grain.checkpoint import CheckpointHandler as OrbaxCheckpointHandler
+    from grain.checkpoint import CheckpointHandler as PyGrainCheckpointHandler
+    from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
+    from grain.loader.data_loader import DataLoader, DataLoaderIterator
+    from grain.loader.load import load
+    from grain.options import MultiprocessingOptions, ReadOptions
+    from grain.records import Record, RecordMetadata
+    from grain.samplers import IndexSampler, Sampler, SequentialSampler
+    from grain.sharding import NoSharding, ShardByJaxProcess, ShardOptions
+    from grain.sources import RandomAccessDataSource, RangeDataSource
+    from grain.transforms import Batch, Transformation, Transformations
+    from grain.transforms import Batch as BatchTransform
+    from grain.transforms import Filter as FilterTransform
+    from grain.transforms import FlatMap as FlatMapTransform
+    from grain.transforms import Map as MapTransform
+    from grain.transforms import MapWithIndex as MapWithIndexTransform
+    from grain.transforms import RandomMap as RandomMapTransform
 
 __all__ = [
     "Batch",
@@ -108,11 +92,53 @@ __all__ = [
 ]
 
 install()
+PluginRegistry.installed = LazyModule("grain.plugins")
 
-# All of it is loaded when it is asked for: who imports the library need not use it, and a worker process
-# needs little of it.
-_MODULES = frozenset(
+# Nothing is loaded before its first use: few programs use everything, and a worker process needs little.
+# The import system looks here for submodules too; names in lower case are never those of plugins.
+__getattr__, __dir__ = lazy_names(
+    __name__,
     {
+        "grain._config": ["config"],
+        "grain.checkpoint": [
+            f"Checkpoint{what} as {prefix}Checkpoint{what}"
+            for prefix in ("Grain", "PyGrain", "")
+            for what in ("Handler", "Save", "Restore")
+        ]
+        + ["CheckpointHandler as OrbaxCheckpointHandler"],
+        "grain.dataset.base": ["DatasetIterator", "IterDataset", "MapDataset"],
+        "grain.loader.data_loader": [
+            "DataLoader",
+            "DataLoaderIterator",
+            "DataLoaderIterator as PyGrainDatasetIterator",
+        ],
+        "grain.loader.load": ["load"],
+        "grain.loader.operations": [
+            "BatchOperation",
+            "FilterOperation",
+            "MapOperation",
+            "Operation",
+            "RandomMapOperation",
+        ],
+        "grain.multiprocessing": ["SharedMemoryArray"],
+        "grain.options": ["MultiprocessingOptions", "ReadOptions"],
+        "grain.records": ["Record", "RecordMetadata"],
+        "grain.samplers": ["IndexSampler", "Sampler", "SequentialSampler"],
+        "grain.sharding": ["NoSharding", "ShardByJaxProcess", "ShardOptions"],
+        "grain.sources": ["RandomAccessDataSource", "RangeDataSource"],
+        "grain.transforms": [
+            "Batch",
+            "Batch as BatchTransform",
+            "Filter as FilterTransform",
+            "FlatMap as FlatMapTransform",
+            "Map as MapTransform",
+            "MapWithIndex as MapWithIndexTransform",
+            "RandomMap as RandomMapTransform",
+            "Transformation",
+            "Transformations",
+        ],
+    },
+    submodules=(
         "checkpoint",
         "constants",
         "experimental",
@@ -123,38 +149,6 @@ _MODULES = frozenset(
         "sharding",
         "sources",
         "transforms",
-    }
+    ),
+    from_plugins=lambda name: name[:1].isupper(),
 )
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"grain.{name}")
-    # The import system asks here before it looks for a module. All names below that are not public
-    # are of classes, so it is answered without loading anything.
-    if name not in __all__ and not name[:1].isupper():
-        raise AttributeError(
-            f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__]
-        )
-    if name in _names():
-        value = globals()[name] = getattr(importlib.import_module("grain.python"), name)
-        return value
-    return _plugin_attributes().get(name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *_names(), *_plugin_attributes().list()})
-
-
-@functools.cache
-def _names() -> frozenset[str]:
-    """What is here by the name that it has in `grain.python`."""
-    elsewhere = importlib.import_module("grain.python")._ELSEWHERE
-    return frozenset(__all__) - _MODULES | frozenset(elsewhere)
-
-
-@functools.cache
-def _plugin_attributes() -> plugins.PluginAttributes:
-    found = importlib.import_module("grain.plugins")
-    attributes: plugins.PluginAttributes = found.attributes_of(__name__, only=found.KNOWN_NAMES)
-    return attributes

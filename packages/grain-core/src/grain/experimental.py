@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from grain import plugins
+from grain._lazy import lazy_names
 from grain.dataset.base import apply_transformations
 from grain.dataset.batch import batch_and_pad
 from grain.dataset.cache import CacheIterDataset
@@ -96,12 +94,4 @@ __all__ = [
     "train_validation_split",
 ]
 
-_plugin_attributes = plugins.attributes_of(__name__, only=("ParquetIterDataset",))
-
-
-def __getattr__(name: str) -> Any:
-    return _plugin_attributes.get(name)
-
-
-def __dir__() -> list[str]:
-    return _plugin_attributes.list()
+__getattr__, __dir__ = lazy_names(__name__, from_plugins=lambda name: name == "ParquetIterDataset")

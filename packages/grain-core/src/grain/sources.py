@@ -14,7 +14,7 @@ from typing import Any, Protocol, SupportsIndex, TypeVar, runtime_checkable
 
 import numpy as np
 
-from grain import plugins
+from grain._lazy import PluginRegistry, lazy_names
 
 __all__ = ["RandomAccessDataSource", "RangeDataSource", "open"]
 
@@ -136,15 +136,7 @@ def open(uri: str | os.PathLike[str], /, **options: Any) -> Any:  # noqa: A001
         source = grain.sources.open("parquet:///data/*.parquet", columns=["text"])
         source = grain.sources.open("train.array_record")
     """
-    return plugins.open_source(uri, **options)
+    return PluginRegistry.installed.open_source(uri, **options)
 
 
-_plugin_attributes = plugins.attributes_of(__name__, kinds=plugins.SOURCE_KINDS)
-
-
-def __getattr__(name: str) -> Any:
-    return _plugin_attributes.get(name)
-
-
-def __dir__() -> list[str]:
-    return _plugin_attributes.list()
+__getattr__, __dir__ = lazy_names(__name__, from_plugins=lambda name: True)

@@ -7,18 +7,12 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from grain._lazy import LazyModule
-
-if TYPE_CHECKING:
-    from grain import plugins
-else:  # WorkerSession, which need what is here, need no plugins.
-    plugins = LazyModule("grain.plugins")
+from grain._lazy import lazy_names
 
 __all__ = [
     "Batch",
@@ -126,14 +120,4 @@ Transformation = Batch | Map | RandomMap | TfRandomMap | Filter | FlatMap | MapW
 Transformations = Sequence[Transformation]
 
 
-@functools.cache
-def _plugin_attributes() -> plugins.PluginAttributes:
-    return plugins.attributes_of(__name__, kinds={plugins.Kind.TRANSFORM})
-
-
-def __getattr__(name: str) -> Any:
-    return _plugin_attributes().get(name)
-
-
-def __dir__() -> list[str]:
-    return _plugin_attributes().list()
+__getattr__, __dir__ = lazy_names(__name__, from_plugins=lambda name: True)

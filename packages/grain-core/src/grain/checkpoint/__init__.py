@@ -1,6 +1,6 @@
-"""Saving and restoring iterators with Orbax.
+"""Saving and restoring iterators, with or without Orbax.
 
-`CheckpointSave` and `CheckpointRestore` need Orbax and are made when they are first asked for.
+`CheckpointSave` and `CheckpointRestore` need Orbax, and are imported on first use.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import contextlib
 from importlib.util import find_spec
 from typing import Any
 
+from grain._lazy import lazy_names
 from grain.checkpoint.handler import CheckpointHandler
 from grain.dataset.fingerprint.changes import (
     ChangedMixtureWarning,
@@ -22,19 +23,22 @@ __all__ = [
     "CheckpointHandler",
     "allow_changes",
 ]
-with contextlib.suppress(ValueError):  # Somebody put a module of their own in its place.
+with contextlib.suppress(ValueError):  # A module without a spec replaces it.
     if find_spec("orbax"):
         __all__ += ["CheckpointRestore", "CheckpointSave"]
+
+_lazy_getattr, __dir__ = lazy_names(
+    __name__, {"grain.checkpoint.orbax_args": ["CheckpointRestore", "CheckpointSave"]}
+)
 
 
 def __getattr__(name: str) -> Any:
     if name not in ("CheckpointRestore", "CheckpointSave"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _lazy_getattr(name)
     try:
-        from grain.checkpoint import orbax_args
-    except Exception as error:  # Versions that do not fit fail in ways of their own.
+        return _lazy_getattr(name)
+    except Exception as error:  # Incompatible versions of Orbax fail in many ways.
         raise AttributeError(
             f"grain.checkpoint.{name} needs orbax-checkpoint, which cannot be imported ({error}). "
             'Install it with `pip install "grain-core[orbax]>=1,<2"`.'
         ) from error
-    return getattr(orbax_args, name)

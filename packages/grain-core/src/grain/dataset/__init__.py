@@ -6,8 +6,9 @@ those of its own pipeline.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from grain._lazy import lazy_names
 
 if TYPE_CHECKING:
     from grain.dataset import batch as batch
@@ -36,12 +37,4 @@ if TYPE_CHECKING:
     from grain.dataset import window_shuffle as window_shuffle
     from grain.dataset import zip as zip  # noqa: A004
 else:
-
-    def __getattr__(name: str) -> Any:
-        if not name.startswith("_"):
-            try:
-                return importlib.import_module(f"{__name__}.{name}")
-            except ModuleNotFoundError as error:
-                if error.name != f"{__name__}.{name}":
-                    raise
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    __getattr__, __dir__ = lazy_names(__name__, submodules=None)

@@ -7,14 +7,15 @@ reported, and matters only to whoever uses it.
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from grain.plugins.attributes import PluginAttributes
+from grain._lazy import lazy_names
+from grain.plugins.default import default_manager
 
 if TYPE_CHECKING:
+    from grain.plugins.attributes import PluginAttributes, attributes_for, attributes_of
     from grain.plugins.errors import (
         DuplicatePluginError,
         PluginAttributeError,
@@ -50,6 +51,7 @@ __all__ = [
     "Settings",
     "Status",
     "UnknownNameError",
+    "attributes_for",
     "attributes_of",
     "conformance_cases",
     "default_manager",
@@ -63,34 +65,6 @@ __all__ = [
     "spec",
     "unregister",
 ]
-
-# Imported when first asked for: `import grain` needs hardly any of this, and must cost little.
-_HOMES = {
-    "DuplicatePluginError": "errors",
-    "PluginAttributeError": "errors",
-    "PluginError": "errors",
-    "PluginNotInstalledError": "errors",
-    "PluginUnusableError": "errors",
-    "UnknownNameError": "errors",
-    "hookimpl": "hooks",
-    "KNOWN_NAMES": "known",
-    "KNOWN_PLUGINS": "known",
-    "KnownPlugin": "known",
-    "PluginManager": "manager",
-    "Plugin": "record",
-    "Status": "record",
-    "Settings": "settings",
-    "SOURCE_KINDS": "kinds",
-    "Capability": "spec",
-    "Kind": "kinds",
-    "PluginSpec": "spec",
-}
-
-
-def default_manager() -> PluginManager:
-    """The registry of this process, which all functions here use."""
-    manager: PluginManager = importlib.import_module("grain.plugins.default").manager
-    return manager
 
 
 def plugins() -> tuple[Plugin, ...]:
@@ -156,23 +130,25 @@ def refresh() -> None:
     default_manager().refresh()
 
 
-def attributes_of(
-    module: str,
-    *,
-    kinds: Collection[Kind] | None = None,
-    only: Collection[str] | None = None,
-) -> PluginAttributes:
-    """Plugins' names for a module's `__getattr__` and `__dir__`; see `PluginAttributes`."""
-    return PluginAttributes(module, default_manager, kinds=kinds, only=only)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+# Imported on first use: most programs use no plugin.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "grain.plugins.attributes": ["PluginAttributes", "attributes_for", "attributes_of"],
+        "grain.plugins.errors": [
+            "DuplicatePluginError",
+            "PluginAttributeError",
+            "PluginError",
+            "PluginNotInstalledError",
+            "PluginUnusableError",
+            "UnknownNameError",
+        ],
+        "grain.plugins.hooks": ["hookimpl"],
+        "grain.plugins.kinds": ["SOURCE_KINDS", "Kind"],
+        "grain.plugins.known": ["KNOWN_NAMES", "KNOWN_PLUGINS", "KnownPlugin"],
+        "grain.plugins.manager": ["PluginManager"],
+        "grain.plugins.record": ["Plugin", "Status"],
+        "grain.plugins.settings": ["Settings"],
+        "grain.plugins.spec": ["Capability", "PluginSpec"],
+    },
+)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import opcode
 import sys
 from collections.abc import Callable, Collection
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from grain.plugins.default import default_manager
 from grain.plugins.errors import PluginAttributeError, PluginError, UnknownNameError
+from grain.plugins.kinds import SOURCE_KINDS, Kind
+from grain.plugins.known import KNOWN_NAMES
 
 if TYPE_CHECKING:
-    from grain.plugins.kinds import Kind
     from grain.plugins.manager import PluginManager
 
 _IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
@@ -23,15 +26,6 @@ class PluginAttributes:
     A missing name is an `AttributeError`, so that `hasattr` and `getattr` with a default work. But
     `from module import name` drops the message of an `AttributeError`, and with it the command
     that installs the plugin, so there it is an `ImportError`.
-
-    Example:
-        names = PluginAttributes("grain.sources", default_manager, kinds=SOURCE_KINDS)
-
-        def __getattr__(name):
-            return names.get(name)
-
-        def __dir__():
-            return names.list()
 
     Args:
         module: The module's name.
@@ -82,6 +76,43 @@ class PluginAttributes:
             name=name,
             obj=sys.modules.get(self._module),
         )
+
+
+def attributes_of(
+    module: str,
+    *,
+    kinds: Collection[Kind] | None = None,
+    only: Collection[str] | None = None,
+) -> PluginAttributes:
+    """Return the plugins' names for a module's `__getattr__` and `__dir__`.
+
+    Args:
+        module: The module's name.
+        kinds: Only things of these kinds become attributes; None for all.
+        only: Only these names become attributes.
+
+    Example:
+        names = attributes_of(__name__, kinds=SOURCE_KINDS)
+
+        def __getattr__(name):
+            return names.get(name)
+
+        def __dir__():
+            return names.list()
+    """
+    return PluginAttributes(module, default_manager, kinds=kinds, only=only)
+
+
+@functools.cache
+def attributes_for(module: str) -> PluginAttributes:
+    """Return the plugins' names that a module of the core has."""
+    return {
+        "grain": attributes_of("grain", only=KNOWN_NAMES),
+        "grain.experimental": attributes_of("grain.experimental", only=["ParquetIterDataset"]),
+        "grain.python": attributes_of("grain.python", kinds=SOURCE_KINDS),
+        "grain.sources": attributes_of("grain.sources", kinds=SOURCE_KINDS),
+        "grain.transforms": attributes_of("grain.transforms", kinds={Kind.TRANSFORM}),
+    }[module]
 
 
 def _asked_by_from_import(frame: FrameType | None) -> bool:
