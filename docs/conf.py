@@ -1,4 +1,4 @@
-"""How Sphinx makes the pages: Markdown by MyST, the reference from docstrings."""
+"""Settings of Sphinx: Markdown by MyST, the reference from docstrings."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ html_css_files = ["grain.css"]
 html_theme_options = {"show_navbar_depth": 1, "show_toc_level": 2, "navbar_persistent": []}
 html_show_sphinx = False
 
-# What is copied is what is typed.
+# Copy commands without prompts and output.
 copybutton_prompt_text = "$ "
 copybutton_exclude = ".linenos, .go"
 
-# Docstrings put names between single backticks.
+# Docstrings write names in single backticks.
 default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
@@ -48,21 +48,21 @@ napoleon_use_rtype = False
 def prepare_docstring(
     app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
-    """Helps napoleon with what it would misread."""
+    """Rewrite the parts of a docstring that napoleon would misread."""
     del app, name, obj, options
     if what in ("attribute", "data", "property"):
-        # A colon inside of single backticks would end what it takes for the attribute's type.
+        # napoleon takes text before a colon inside single backticks for the attribute's type.
         lines[:] = [re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", line) for line in lines]
-    for place, line in enumerate(lines):
+    for number, line in enumerate(lines):
         if line.strip() not in ("Example:", "Examples:"):
             continue
-        # Plain statements are to be a block of code; prompts are one already.
-        following = next((other.strip() for other in lines[place + 1 :] if other.strip()), "")
+        # Plain statements become a code block; statements with prompts are one already.
+        following = next((other.strip() for other in lines[number + 1 :] if other.strip()), "")
         if following and not following.startswith(">>>"):
-            lines[place] = line.rstrip() + ":"
-            lines.insert(place + 1, "")
+            lines[number] = line.rstrip() + ":"
+            lines.insert(number + 1, "")
 
 
 def setup(app: Any) -> None:
-    """Before napoleon, which takes the sections apart."""
+    """Register `prepare_docstring` to run before napoleon."""
     app.connect("autodoc-process-docstring", prepare_docstring, priority=100)

@@ -1,4 +1,4 @@
-"""Draws the pictures of the pages beside this file; what they show is read off grain itself.
+"""A program that draws the pictures of the pages; the data in them is computed with grain.
 
 Usage: python docs/pictures/draw.py
 """
@@ -23,7 +23,7 @@ ELEMENTS = 12
 
 
 class Picture:
-    """Shapes on a white sheet, as wide as a column of text."""
+    """Shapes on a white background, as wide as a column of text."""
 
     def __init__(self, height: int, title: str):
         self._height = height
@@ -33,7 +33,7 @@ class Picture:
     def text(
         self, x: float, y: float, words: str, *, size: int = 14, anchor: str = "start", **style: str
     ) -> None:
-        """Words whose middle is at `y`."""
+        """Add words whose middle is at `y`."""
         color = style.get("color", INK)
         weight = f' font-weight="{style["weight"]}"' if "weight" in style else ""
         self._shapes.append(
@@ -53,7 +53,7 @@ class Picture:
         dashed: bool = False,
         size: int = 14,
     ) -> None:
-        """A box with words in its middle."""
+        """Add a box with words in its middle."""
         dash = ' stroke-dasharray="4 3"' if dashed else ""
         self._shapes.append(
             f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="3" fill="{fill}" '
@@ -63,14 +63,14 @@ class Picture:
             self.text(x + width / 2, y + height / 2, words, size=size, anchor="middle")
 
     def arrow(self, x1: float, y1: float, x2: float, y2: float, color: str = LINE) -> None:
-        """A line with a head at its end."""
+        """Add a line with a head at its end."""
         self._shapes.append(
             f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{color}" '
             f'stroke-width="1.5" marker-end="url(#head)"/>'
         )
 
     def svg(self) -> str:
-        """The file."""
+        """Return the contents of the file."""
         head = (
             '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
             f'orient="auto"><path d="M0 0L8 4L0 8z" fill="{LINE}"/></marker>'
@@ -92,9 +92,9 @@ class Picture:
 
 
 def one_stream() -> Picture:
-    """Blocks of indices go to workers, and come back in order."""
+    """Draw blocks of indices that workers compute, and the ordered stream."""
     picture = Picture(
-        330, "Indices are cut into blocks; workers compute them; the stream is in order."
+        330, "Indices are split into blocks; workers compute them; the stream is in order."
     )
     cell, left = 34, 36
     shuffled = grain.MapDataset.range(ELEMENTS).shuffle(seed=11)
@@ -104,31 +104,31 @@ def one_stream() -> Picture:
 
     picture.text(left, 16, "position in the stream", size=13)
     picture.text(left, 74, "element there, after the shuffle", size=13)
-    for place, element in enumerate(order):
-        fill = fills[workers[place // 3]]
-        x = left + place * cell
-        picture.box(x, 28, cell, 26, str(place), fill=PALE, size=13)
+    for position, element in enumerate(order):
+        fill = fills[workers[position // 3]]
+        x = left + position * cell
+        picture.box(x, 28, cell, 26, str(position), fill=PALE, size=13)
         picture.box(x, 86, cell, 28, str(element), fill=fill)
 
     for number, fill in enumerate(fills):
         x = 52 + number * 136
         picture.box(x, 166, 104, 40, f"worker {number}", fill=fill)
     for block, worker in enumerate(workers):
-        begin = left + (block * 3 + 1.5) * cell
+        middle = left + (block * 3 + 1.5) * cell
         shift = 14 * (block - 2) if worker == 1 else 0
-        picture.arrow(begin, 116, 104 + worker * 136 + shift, 163)
-        picture.arrow(104 + worker * 136 + shift, 208, begin, 254)
+        picture.arrow(middle, 116, 104 + worker * 136 + shift, 163)
+        picture.arrow(104 + worker * 136 + shift, 208, middle, 254)
     picture.text(WIDTH - 4, 232, "done in any order", size=12, anchor="end", color="#4b5563")
 
-    for place, element in enumerate(order):
-        x = left + place * cell
-        picture.box(x, 258, cell, 28, str(element), fill=fills[workers[place // 3]])
-    picture.text(left, 306, "the stream you get: always this one", size=13, weight="bold")
+    for position, element in enumerate(order):
+        x = left + position * cell
+        picture.box(x, 258, cell, 28, str(element), fill=fills[workers[position // 3]])
+    picture.text(left, 306, "the stream: always the same", size=13, weight="bold")
     return picture
 
 
 def epochs() -> Picture:
-    """What shuffle gives in three epochs."""
+    """Draw three epochs of a shuffled dataset."""
     picture = Picture(196, "Three epochs of a shuffled dataset: each holds every element once.")
     shuffled = grain.MapDataset.range(ELEMENTS).shuffle(seed=11)
     cell, left = 30, 112
@@ -137,11 +137,11 @@ def epochs() -> Picture:
         first = epoch * ELEMENTS
         picture.text(4, y + 8, f"epoch {epoch}", weight="bold")
         picture.text(4, y + 25, f"{first} ... {first + ELEMENTS - 1}", size=12, color="#4b5563")
-        for place in range(ELEMENTS):
-            element = shuffled[first + place]
+        for position in range(ELEMENTS):
+            element = shuffled[first + position]
             shade = 96 - element * 3.2
             fill = f"hsl(214 90% {shade:.0f}%)"
-            picture.box(left + place * cell, y, cell, 32, str(element), fill=fill)
+            picture.box(left + position * cell, y, cell, 32, str(element), fill=fill)
     picture.text(4, 16, "index", size=13)
     picture.text(left, 16, "element: ds[index]", size=13)
     picture.text(left, 182, "the same in every run, and in every process", size=13)
@@ -149,7 +149,7 @@ def epochs() -> Picture:
 
 
 def resume() -> Picture:
-    """A run without a break, one that dies, and one that goes on."""
+    """Draw an uninterrupted run, a run that is killed, and a run that resumes it."""
     picture = Picture(
         304, "A run that is stopped after step 7 and resumed from the checkpoint at 6."
     )
@@ -169,7 +169,7 @@ def resume() -> Picture:
             box = (left + step * cell, y + 14, cell, 30)
             picture.box(*box, batches[step], fill=fill, dashed=step in lost, size=12)
 
-    lane(16, "without a break", range(ELEMENTS))
+    lane(16, "uninterrupted", range(ELEMENTS))
     lane(98, "8 workers, killed after step 7", range(8), lost=range(6, 8))
     picture.text(left + 8 * cell + 12, 127, "killed", color=WARN, weight="bold")
     at = left + 6 * cell
@@ -183,7 +183,7 @@ def resume() -> Picture:
 
 
 def packing() -> Picture:
-    """Documents of different lengths, padded and packed."""
+    """Draw documents of different lengths, padded and packed."""
     lengths = [5, 3, 8, 2, 4, 6]
     documents = [{"tokens": np.full(n, i + 1)} for i, n in enumerate(lengths)]
     ds = grain.MapDataset.source(documents).to_iter_dataset()
@@ -196,8 +196,8 @@ def packing() -> Picture:
     cell = 25
 
     def grid(left: float, row: int, tokens: np.ndarray) -> None:
-        for place, token in enumerate(tokens.tolist()):
-            box = (left + place * cell, 30 + row * 29, cell, 25)
+        for position, token in enumerate(tokens.tolist()):
+            box = (left + position * cell, 30 + row * 29, cell, 25)
             picture.box(*box, str(token) if token else "", fill=fills[token] or "white", size=12)
 
     picture.text(10, 14, f"one to a row: {len(lengths)} rows", size=13, weight="bold")
@@ -218,13 +218,13 @@ PICTURES = {
 
 
 def drawn() -> Iterator[tuple[str, str]]:
-    """The name and the contents of each file."""
+    """Yield the name and the contents of each file."""
     for name, draw in PICTURES.items():
         yield f"{name}.svg", draw().svg()
 
 
 def main() -> None:
-    """Writes all of them."""
+    """Write all pictures."""
     for name, text in drawn():
         (pathlib.Path(__file__).parent / name).write_text(text)
 

@@ -1,4 +1,4 @@
-"""The fenced code blocks of a Markdown page, and what is said about each right before it."""
+"""The fenced code blocks of a Markdown page, with the marks in the comments before each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FILE_NAME = re.compile(r"^# ([\w./-]+\.\w+)$")
 
 
 class PageError(Exception):
-    """A block that is wrong, and where it stands."""
+    """An invalid block, with its location."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,11 +22,11 @@ class Block:
     """One fenced block.
 
     Attributes:
-      language: the word behind the fence.
-      text: what stands inside.
-      line: the line in the page on which `text` begins.
-      not_run: why this block is not run, if the page says so.
-      needs: a library without which it cannot run, if the page names one.
+        language: the word after the fence.
+        text: the contents.
+        line: the line in the page on which `text` starts.
+        not_run: why this block is not run, if the page excludes it.
+        needs: a library that it requires, if the page names one.
     """
 
     language: str
@@ -37,33 +37,33 @@ class Block:
 
     @property
     def file(self) -> str | None:
-        """The file that a program's first line names, `# train.py`, if it does."""
+        """The file named in a program's first line, such as `# train.py`, if any."""
         found = FILE_NAME.match(self.text.split("\n", 1)[0])
         return found[1] if found and self.language == "python" else None
 
 
 def needs_of(page: pathlib.Path) -> list[str]:
-    """The libraries without which nothing of a page can run."""
+    """Return the libraries that a whole page requires."""
     found = PAGE_NEEDS.search(page.read_text(encoding="utf-8"))
     return [name.strip() for name in found[1].split(",")] if found else []
 
 
 def blocks_of(page: pathlib.Path) -> list[Block]:
-    """All blocks of a page, from top to bottom."""
+    """Return all blocks of a page, from top to bottom."""
     lines = page.read_text(encoding="utf-8").splitlines()
     blocks: list[Block] = []
-    place = 0
-    while place < len(lines):
-        opening = FENCE.match(lines[place])
+    line_number = 0
+    while line_number < len(lines):
+        opening = FENCE.match(lines[line_number])
         if opening is None:
-            place += 1
+            line_number += 1
             continue
-        start = place + 1
+        start = line_number + 1
         closing = re.compile(rf"^ *{opening['ticks'][0]}{{{len(opening['ticks'])},}} *$")
         end = next((i for i in range(start, len(lines)) if closing.match(lines[i])), None)
         if end is None:
-            raise PageError(f"{page.name}, line {place + 1}: this fence is never closed.")
-        marks = _marks_above(lines, place)
+            raise PageError(f"{page.name}, line {line_number + 1}: this fence is never closed.")
+        marks = _marks_above(lines, line_number)
         blocks.append(
             Block(
                 language=opening["language"],
@@ -73,13 +73,13 @@ def blocks_of(page: pathlib.Path) -> list[Block]:
                 needs=marks.get("needs"),
             )
         )
-        place = end + 1
+        line_number = end + 1
     return blocks
 
 
-def _marks_above(lines: list[str], place: int) -> dict[str, str]:
+def _marks_above(lines: list[str], line_number: int) -> dict[str, str]:
     marks: dict[str, str] = {}
-    for line in reversed(lines[:place]):
+    for line in reversed(lines[:line_number]):
         found = MARK.match(line)
         if found is None:
             break

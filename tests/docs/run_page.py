@@ -1,10 +1,11 @@
-"""Runs the code blocks of one Markdown page in order, in this process and in this folder.
+"""A program that runs the code blocks of one Markdown page in order, in the current folder.
 
 Usage: python run_page.py PAGE
 
-A `python` block is run, or written to the file that its first line names. An `output` block is what
-the block before it printed. Of a `console` block, `grain …` and programs of the page are run, and
-the lines below a command are what it printed. `...` stands for anything. Prints what was not run.
+A `python` block is run, or written to the file that its first line names. An `output` block is compared
+with the output of the block before it. In a `console` block, `grain …` and programs of the page are run,
+and the lines below a command are compared with its output. `...` matches any text. Prints the names of
+missing libraries.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ SET_UP = (
     "python -m venv",
     "python3 -m venv",
 )
-"""Commands that prepare an environment: other tests and sessions do what they say."""
+"""Commands that prepare an environment; other tests and sessions cover them."""
 SHOWN_ONLY = ("", "text", "yaml", "none")
 
 
@@ -58,8 +59,8 @@ class Page:
             try:
                 self._run_block(block)
             except (Exception, SystemExit) as error:
-                told = "" if isinstance(error, PageError) else f"\n{traceback.format_exc()}"
-                raise PageError(f"{self.path.name}, line {block.line}: {error}{told}") from None
+                details = "" if isinstance(error, PageError) else f"\n{traceback.format_exc()}"
+                raise PageError(f"{self.path.name}, line {block.line}: {error}{details}") from None
 
     def _run_block(self, block: Block) -> None:
         before, self.printed = self.printed, None
@@ -90,7 +91,7 @@ class Page:
             case language if language in SHOWN_ONLY or language.startswith("{"):
                 pass
             case language:
-                raise PageError(f"nobody knows how to check a block of {language!r}.")
+                raise PageError(f"cannot check a block of {language!r}.")
 
     def _execute(self, block: Block) -> str:
         # Line numbers of the page, so that a traceback shows the line that failed.
@@ -111,12 +112,12 @@ class Page:
 
 
 def is_missing(library: str) -> bool:
-    """Whether a library cannot be imported here."""
+    """Return whether a library is not installed."""
     return importlib.util.find_spec(library) is None
 
 
 def commands_of(text: str) -> list[tuple[str, str]]:
-    """The commands of a console block, each with the output shown below it."""
+    """Return the commands of a console block, each with the output shown below it."""
     found: list[tuple[str, str]] = []
     for line in text.replace("\\\n", " ").splitlines():
         if line.startswith("$ "):
@@ -124,13 +125,13 @@ def commands_of(text: str) -> list[tuple[str, str]]:
         elif found:
             found[-1] = (found[-1][0], found[-1][1] + line + "\n")
         else:
-            # As in README.md, which is copied from.
+            # README.md has commands without a prompt, to be copied.
             found.append((line, ""))
     return found
 
 
 def run_command(command: str) -> str:
-    """What one of our commands printed. Anything else is refused."""
+    """Run one of our commands and return its output; any other command is an error."""
     words = shlex.split(command)
     match words:
         case ["python", file, *_] if pathlib.Path(file).is_file():
@@ -138,21 +139,23 @@ def run_command(command: str) -> str:
         case ["grain", *_]:
             code, printed = run_grain(words[1:])
         case _:
-            raise PageError(f"cannot check {command!r}: run it, or say above why not.")
+            raise PageError(
+                f"cannot check {command!r}: mark the block as not run, with the reason."
+            )
     if code:
         raise PageError(f"{command!r} ended with {code}:\n{printed}")
     return printed
 
 
 def run_program(words: list[str]) -> tuple[int, str]:
-    """Runs a program that the page wrote."""
+    """Run a program that the page wrote."""
     finished = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=100)
     printed = finished.stdout
     return finished.returncode, printed + finished.stderr if finished.returncode else printed
 
 
 def run_grain(words: list[str]) -> tuple[int, str]:
-    """Runs the `grain` command here: what it imports is then imported once for all of a page."""
+    """Run the `grain` command in this process, so that a page imports libraries once."""
     from grain.cli import main as grain_command
 
     with contextlib.redirect_stdout(io.StringIO()) as printed:
@@ -164,11 +167,11 @@ def run_grain(words: list[str]) -> tuple[int, str]:
 
 
 def compare(shown: str, printed: str) -> None:
-    """Raises unless the page shows what was printed, blanks at line ends aside."""
+    """Raise an error if the page shows other text than was printed; trailing blanks are ignored."""
     wanted, got = _lines(shown), _lines(printed)
     pattern = re.escape(wanted).replace(re.escape("..."), "(?s:.*?)")
     if not re.fullmatch(pattern, got):
-        raise PageError(f"the page shows\n\n{wanted}\n\nbut what is printed is\n\n{got}\n")
+        raise PageError(f"the page shows\n\n{wanted}\n\nbut the output is\n\n{got}\n")
 
 
 def _lines(text: str) -> str:
@@ -177,7 +180,7 @@ def _lines(text: str) -> str:
 
 def main() -> int:
     page = Page(pathlib.Path(sys.argv[1]).resolve())
-    # Programs that the page writes are imported from here, as in a user's folder.
+    # Programs that the page writes are imported from the current folder, as a user's are.
     sys.path[0] = os.getcwd()
     sys.argv = [""]
     try:

@@ -1,4 +1,4 @@
-"""Links between the pages, and from the README to them, lead somewhere."""
+"""Links between the pages, and from the README to them, have existing targets."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ PAGES = [
     *ROOT.glob("packages/*/*.md"),
     *sorted(page for page in ROOT.glob("docs/**/*.md") if "_build" not in page.parts),
 ]
-LINK = re.compile(r"\]\((?P<file>[^)#\s:]*)(?:#(?P<place>[^)\s]+))?\)")
+LINK = re.compile(r"\]\((?P<file>[^)#\s:]*)(?:#(?P<anchor>[^)\s]+))?\)")
 CODE = re.compile(r"^ *```.*?^ *```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 
 
-def places(page: pathlib.Path) -> set[str]:
-    """What can be linked to in a page: its headings as GitHub and MyST name them, and labels."""
+def anchors(page: pathlib.Path) -> set[str]:
+    """Return the anchors of a page: its headings as GitHub and MyST name them, and labels."""
     text = page.read_text(encoding="utf-8")
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     named = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
@@ -26,22 +26,22 @@ def places(page: pathlib.Path) -> set[str]:
 
 
 def broken_links(page: pathlib.Path) -> list[str]:
-    """The links of a page that lead nowhere."""
+    """Return the links of a page without a target."""
     broken = []
     for link in LINK.finditer(CODE.sub("", page.read_text(encoding="utf-8"))):
         target = (page.parent / link["file"]) if link["file"] else page
-        place = link["place"] if target.suffix == ".md" else None
-        if not target.exists() or (place and place not in places(target)):
+        anchor = link["anchor"] if target.suffix == ".md" else None
+        if not target.exists() or (anchor and anchor not in anchors(target)):
             broken.append(link[0])
     return broken
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page):
+def test_links_have_targets(page):
     assert broken_links(page) == []
 
 
-def test_a_link_to_nowhere_is_found(tmp_path):
+def test_a_broken_link_is_found(tmp_path):
     (tmp_path / "other.md").write_text("# A heading, of `code`\n\n(label)=\n")
     page = tmp_path / "page.md"
     good = (

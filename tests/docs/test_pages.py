@@ -1,4 +1,4 @@
-"""Every code block of the documentation does what the page says, in the order of the page."""
+"""Every code block of the documentation runs and prints what the page shows, in page order."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ PAGES = [
 ]
 WITH_CODE = [page for page in PAGES if "```" in page.read_text(encoding="utf-8")]
 EVERYTHING = os.environ.get("GRAIN_DOCS") == "everything"
-"""Whether a library that a page needs must be there, as in the session that builds the pages."""
+"""Whether missing libraries are failures, as in the session that builds the pages."""
 
 
 TOO_LARGE = {"torch"}
-"""Libraries that no session installs for the pages alone; what needs them runs where they are."""
+"""Libraries that no session installs for the pages alone; their blocks run where they are installed."""
 
 
 def run_page(page: pathlib.Path, folder: pathlib.Path) -> subprocess.CompletedProcess[str]:
@@ -49,11 +49,11 @@ def test_the_code_of_a_page_runs(page, tmp_path):
     assert finished.returncode == 0, finished.stderr
     missing = set(json.loads(finished.stdout.splitlines()[-1])["missing"])
     if missing and (not EVERYTHING or missing <= TOO_LARGE):
-        pytest.skip(f"what can run without them ran; missing: {', '.join(sorted(missing))}")
+        pytest.skip(f"the other blocks ran; missing: {', '.join(sorted(missing))}")
     assert not missing
 
 
-def test_the_pictures_are_those_that_the_program_draws():
+def test_the_pictures_are_up_to_date():
     finished = subprocess.run(
         [sys.executable, "-c", "import draw, json; print(json.dumps(dict(draw.drawn())))"],
         cwd=ROOT / "docs/pictures",
@@ -69,33 +69,33 @@ def test_the_pictures_are_those_that_the_program_draws():
 
 FAULTY = {
     "raises": ("```python\nx = 1\nraise ValueError(x)\n```\n", "page.md, line 2"),
-    "uses what is not there": ("```python\nprint(never_made)\n```\n", "NameError"),
+    "uses an undefined name": ("```python\nprint(never_made)\n```\n", "NameError"),
     "prints something else": (
         "```python\nprint(1)\n```\n\n```output\n2\n```\n",
-        "but what is printed is",
+        "but the output is",
     ),
-    "shows output of nothing": ("```output\n2\n```\n", "no program"),
+    "shows output without a program": ("```output\n2\n```\n", "no program"),
     "has a command that fails": ("```console\n$ grain nonsense\n```\n", "ended with"),
-    "has a command whose output is another": (
+    "has a command with other output": (
         "```python\n# say.py\nprint('this')\n```\n\n```console\n$ python say.py\nthat\n```\n",
-        "but what is printed is",
+        "but the output is",
     ),
-    "has a command that nobody checks": ("```console\n$ rm -r /data\n```\n", "cannot check"),
-    "has a language that nobody checks": ("```perl\nprint\n```\n", "nobody knows"),
+    "has an unknown command": ("```console\n$ rm -r /data\n```\n", "cannot check"),
+    "has an unknown language": ("```perl\nprint\n```\n", "cannot check a block"),
     "has broken toml": ("```toml\n[x\n```\n", "page.md, line 2"),
     "does not close a fence": ("```python\nx = 1\n", "never closed"),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTY)
-def test_a_page_is_refused_that(fault, tmp_path):
-    text, told = FAULTY[fault]
+def test_a_page_fails_that(fault, tmp_path):
+    text, message = FAULTY[fault]
     finished = run_page(page_of(tmp_path, text), tmp_path)
     assert finished.returncode == 1
-    assert told in finished.stderr
+    assert message in finished.stderr
 
 
-def test_blocks_share_names_and_files_and_may_be_left_out_for_a_reason(tmp_path):
+def test_blocks_share_names_and_files_and_can_be_excluded_with_a_reason(tmp_path):
     page = page_of(
         tmp_path,
         """
@@ -141,7 +141,7 @@ def test_blocks_share_names_and_files_and_may_be_left_out_for_a_reason(tmp_path)
     assert json.loads(finished.stdout) == {"missing": ["a_library_that_is_nowhere"]}
 
 
-def test_a_page_that_needs_what_is_not_there_is_not_run_at_all(tmp_path):
+def test_a_page_that_needs_a_missing_library_is_not_run(tmp_path):
     page = page_of(
         tmp_path,
         """

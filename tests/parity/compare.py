@@ -1,4 +1,4 @@
-"""Holds what a fact does now against what was recorded, and says in words where they part."""
+"""Comparison of a fact's behaviour with its recording, and a description of each difference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .registry import Fact, Kind
 
 
 def compare(fact: Fact, recorded: dict[str, Any]) -> list[str]:
-    """Where `fact` as it runs here and as it was recorded disagree; nothing when they agree."""
+    """Return the differences between `fact` as it runs here and its recording."""
     observed = observe(fact)
     match fact.kind:
         case Kind.STREAM:
@@ -31,7 +31,7 @@ def _compare_stream(fact: Fact, recorded: dict[str, Any], observed: dict[str, An
         if step not in observed["states"]:
             problems.append(f"no state after {step} elements: the stream ended before")
             continue
-        # A checkpoint goes through JSON, where a tuple and a list are one.
+        # A checkpoint is JSON, where tuples and lists are equal.
         found = difference(
             without_tuples(state), without_tuples(observed["states"][step]), f"state after {step}"
         )
@@ -58,7 +58,7 @@ def _compare_error(fact: Fact, recorded: dict[str, Any], observed: dict[str, Any
             f"expected {expected}, got {observed['error'][0]}: {observed.get('message', '')}"
         )
     if fact.compare_message:
-        # More may be said than the reference says, not less.
+        # A message may add to the reference's message, not omit parts of it.
         message = one_line(recorded["message"]).rstrip(".")
         if message not in one_line(observed["message"]):
             problems.append(

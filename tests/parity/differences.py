@@ -1,8 +1,8 @@
-"""The one table of behaviour that differs from the reference on purpose, each with its reason.
+"""The table of deliberate differences from the reference, each with its reason.
 
-A fact named here is not held against the recorded value but against what is said here. It must
-really differ from the reference: an entry that no longer does fails, and has to go. Whatever
-differs and is not here is a defect.
+A fact named here is compared with this table instead of the recorded value. It must differ from the
+reference: an entry that no longer differs fails, and must be removed. Any other difference is a
+defect.
 
 Differences that no single fact can show are tested by name in `test_differences.py`.
 """
@@ -33,7 +33,7 @@ def _gives(text: str) -> Callable[[dict[str, Any]], bool]:
 
 
 def _stacks(*keys: str) -> Callable[[dict[str, Any]], bool]:
-    """The first batch, at these keys, is a dataclass of arrays of two elements."""
+    """Return a check that the first batch, at these keys, is a dataclass of arrays of two elements."""
 
     def holds(observed: dict[str, Any]) -> bool:
         found = observed["elements"][0]
@@ -53,12 +53,12 @@ DIFFERENCES = (
     ),
     Difference(
         facts=("error_slice_by_a_list",),
-        reason="slice() also takes a sequence of positions.",
+        reason="slice() also takes a sequence of indices.",
         holds=_gives("[3, 1, 4]"),
     ),
     Difference(
         facts=("error_reading_empty_*",),
-        reason="Reading an empty dataset is an IndexError that says so, not a division by zero.",
+        reason="Reading an empty dataset is an IndexError with the reason, not a division by zero.",
         holds=_raises("IndexError"),
     ),
     Difference(
@@ -69,8 +69,8 @@ DIFFERENCES = (
     ),
     Difference(
         facts=("error_mix_with_negative_weight",),
-        reason="A negative weight is refused by name; the reference divides by zero, or not, "
-        "as the other weights have it.",
+        reason="A negative weight is an error that names it; the reference divides by zero, or not, "
+        "depending on the other weights.",
         holds=_raises("ValueError"),
     ),
     Difference(
@@ -81,20 +81,20 @@ DIFFERENCES = (
     ),
     Difference(
         facts=("batch_of_dataclasses_in_dicts", "batch_iter_of_dataclasses_in_dicts"),
-        reason="The same inside of another element.",
+        reason="The same inside another element.",
         holds=_stacks("p"),
     ),
     Difference(
         facts=("error_loader_random_map_without_seed",),
         reason="A random map without a seed says that the sampler needs one; the reference hands "
-        "None to the user's function, which then fails on its own terms.",
+        "None to the user's function, which then fails.",
         holds=_raises("ValueError"),
     ),
 )
 
 
 def difference_for(name: str) -> Difference | None:
-    """The deliberate difference that covers the fact called `name`."""
+    """Return the deliberate difference that covers the fact called `name`."""
     for entry in DIFFERENCES:
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in entry.facts):
             return entry

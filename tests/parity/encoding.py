@@ -1,6 +1,6 @@
-"""Values as JSON without losing what JSON cannot say, and the first place where two differ.
+"""Lossless JSON forms of values, and the first difference between two of them.
 
-Python's numbers, strings, None, lists and dicts with string keys stand for themselves. All else is
+Python's numbers, strings, None, lists and dicts with string keys are unchanged. Everything else is
 a dict with one key that starts with ``$``: ``$nd`` an array, ``$np`` a numpy scalar, ``$tuple``,
 ``$named`` a namedtuple, ``$bytes``, ``$complex``, ``$map`` a dict with other keys, ``$data`` a
 dataclass, ``$rng`` a generator's next draws.
@@ -19,7 +19,7 @@ _LARGEST_ARRAY_WRITTEN_OUT = 512
 
 
 def encode(value: Any) -> Any:
-    """The JSON form of `value`; a type without one is a TypeError, never a guess."""
+    """Return the JSON form of `value`; a type without one is a TypeError."""
     match value:
         case np.ndarray():
             return _encode_array(value)
@@ -69,7 +69,7 @@ def _encode_dict(mapping: dict[Any, Any]) -> dict[str, Any]:
 
 
 def decode_state(encoded: Any) -> Any:
-    """A recorded state as `set_state` takes it; tuples come back as lists, as from JSON."""
+    """Return a recorded state as `set_state` takes it; tuples become lists, as in JSON."""
     match encoded:
         case {"$nd": [dtype, shape, values]}:
             return np.array(decode_state(values), dtype=dtype).reshape(shape)
@@ -87,7 +87,7 @@ def decode_state(encoded: Any) -> Any:
 
 
 def without_tuples(encoded: Any) -> Any:
-    """`encoded` with each tuple as a list: what remains of it in a JSON checkpoint."""
+    """Return `encoded` with each tuple as a list, as in a JSON checkpoint."""
     match encoded:
         case {"$tuple": items} | list(items):
             return [without_tuples(item) for item in items]
@@ -97,21 +97,21 @@ def without_tuples(encoded: Any) -> Any:
 
 
 def difference(expected: Any, actual: Any, where: str = "") -> str | None:
-    """Says where two encoded values first differ, or gives None when they are the same.
+    """Describe the first difference of two encoded values; None if they are equal.
 
-    Stricter than ``==``: 1, 1.0 and True are three things, and nan is itself.
+    Stricter than ``==``: 1, 1.0 and True differ, and nan equals itself.
     """
-    place = where or "the value"
+    path = where or "the value"
     if type(expected) is not type(actual):
-        return f"{place}: expected {expected!r}, got {actual!r}"
+        return f"{path}: expected {expected!r}, got {actual!r}"
     match expected:
         case dict():
             for key in expected:
                 if key not in actual:
-                    return f"{place}: {key!r} is missing; got only {sorted(actual)}"
+                    return f"{path}: {key!r} is missing; got only {sorted(actual)}"
             for key in actual:
                 if key not in expected:
-                    return f"{place}: {key!r} should not be there; expected only {sorted(expected)}"
+                    return f"{path}: {key!r} should not be there; expected only {sorted(expected)}"
             parts = ((f"{where}[{key!r}]", expected[key], actual[key]) for key in expected)
         case list():
             parts = (
@@ -120,14 +120,14 @@ def difference(expected: Any, actual: Any, where: str = "") -> str | None:
             )
         case _:
             same = expected == actual or (expected != expected and actual != actual)
-            return None if same else f"{place}: expected {expected!r}, got {actual!r}"
+            return None if same else f"{path}: expected {expected!r}, got {actual!r}"
     for part_where, part_expected, part_actual in parts:
         found = difference(part_expected, part_actual, part_where)
         if found:
             return found
     if len(expected) > len(actual):
         missing = expected[len(actual)]
-        return f"{place}: ends after {len(actual)} of {len(expected)}; next would be {missing!r}"
+        return f"{path}: ends after {len(actual)} of {len(expected)}; next would be {missing!r}"
     if len(expected) < len(actual):
-        return f"{place}: goes on after {len(expected)} with {actual[len(expected)]!r}"
+        return f"{path}: continues after {len(expected)} with {actual[len(expected)]!r}"
     return None

@@ -1,4 +1,4 @@
-"""Runs a fact's builder and writes down what it did, in the form that is recorded and compared."""
+"""Observation of a fact's builder, in the form that is recorded and compared."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .registry import Fact, Kind
 
 
 def observe(fact: Fact) -> dict[str, Any]:
-    """What `fact` does with the installed grain."""
+    """Return the behaviour of `fact` with the installed grain."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         match fact.kind:
@@ -25,7 +25,7 @@ def observe(fact: Fact) -> dict[str, Any]:
 
 
 def resume(fact: Fact, state: Any, elements: int) -> list[Any]:
-    """At most `elements` elements of a fresh iterator that was set to the recorded `state`."""
+    """Return at most `elements` elements of a new iterator that was set to the recorded `state`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         iterator = iter(fact.build())
@@ -78,7 +78,7 @@ def _observe_error(fact: Fact) -> dict[str, Any]:
 
 
 def one_line(text: str) -> str:
-    """`text` with every run of whitespace as one space, so that wrapping is no difference."""
+    """Return `text` with normalised whitespace, so that wrapping makes no difference."""
     return re.sub(r"\s+", " ", text).strip()
 
 

@@ -1,15 +1,15 @@
-"""Writes down what the installed grain does, for every fact and for its public names.
+"""Recording of the installed grain's behaviour for every fact, and of its public names.
 
 Run with a Python that has the reference installed, from the project's root:
 
     python -m tests.parity.record              writes tests/parity/data
-    python -m tests.parity.record --compare    writes nothing, says where they differ
+    python -m tests.parity.record --compare    writes nothing, prints the differences
 
-The data is compact JSON, one fact a line, so that a re-recording is easy to review. It was recorded
-from grain 0.2.18 with jax installed beside it: without jax the reference flattens trees by another
-rule, so that named parts of a mix come in the order they were given instead of sorted, and a None
-inside an element is stacked as a leaf. Compared with its own data the reference disagrees on the facts
-of `LOST_IN_JSON`, whose states do not survive JSON there; that it does so is expected of it.
+The data is compact JSON, one fact per line, so that a new recording is easy to review. It was recorded
+from grain 0.2.18 with jax installed: without jax the reference flattens trees by another rule, so that
+named components of a mix keep their given order instead of being sorted, and a None inside an element
+is stacked as a leaf. Compared with its own data the reference differs on the facts of `LOST_IN_JSON`,
+whose states do not survive JSON there; this is expected.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .observe import observe
 from .registry import FACTS
 from .surface import describe_all
 
-# Facts whose states the reference writes but, once they were JSON, does not restore; in nothing else
-# does it disagree with what was recorded of it.
+# Facts whose states the reference does not restore after a round trip through JSON; it agrees with
+# the recording in everything else.
 LOST_IN_JSON = (
     "pack_concat",
     "pack_concat_with_bos",
@@ -42,7 +42,7 @@ SURFACE_FILE = DATA / "public_names_0_2_18.json"
 
 
 def load_recorded() -> dict[str, Any]:
-    """All recorded facts by name."""
+    """Return all recorded facts by name."""
     recorded: dict[str, Any] = {}
     for file in sorted(FACTS_FOLDER.glob("*.json")):
         recorded.update(json.loads(file.read_text()))
@@ -50,7 +50,7 @@ def load_recorded() -> dict[str, Any]:
 
 
 def write_lines(file: Path, entries: dict[str, Any]) -> None:
-    """One entry a line: compact, and a change shows as the one line it is."""
+    """Write one entry per line: compact, and a change is a one-line diff."""
     lines = (
         f"{json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}"
         for k, v in sorted(entries.items())
@@ -60,7 +60,7 @@ def write_lines(file: Path, entries: dict[str, Any]) -> None:
 
 
 def record() -> int:
-    """Observes every fact and writes all data files; gives how many facts could not be observed."""
+    """Observe every fact and write all data files; return the number of facts that failed."""
     failures = 0
     for area in cases.__all__:
         entries = {}
@@ -77,7 +77,7 @@ def record() -> int:
 
 
 def report() -> int:
-    """Prints each fact that the installed grain does not agree with; gives how many are unexpected."""
+    """Print each fact on which the installed grain differs; return how many are unexpected."""
     recorded = load_recorded()
     disagreements = unexpected = 0
     for fact in FACTS.values():
@@ -88,7 +88,7 @@ def report() -> int:
         expected = fact.name in LOST_IN_JSON
         if expected and not problems:
             unexpected += 1
-            print(f"{fact.name} agrees, though it is listed as one that does not.")
+            print(f"{fact.name}  agrees, although it is listed as a fact that does not.")
         elif problems:
             disagreements += 1
             unexpected += not (expected and all("after restoring" in text for text in problems))

@@ -1,13 +1,13 @@
-"""The register of facts: named builders whose behaviour is recorded once and compared ever after.
+"""The registry of facts: named builders whose behaviour is recorded once and compared in every test run.
 
-A builder is an ordinary function written in public API only. Three decorators enter it:
+A builder is an ordinary function that uses public API only. Three decorators register it:
 
     @stream(limit=20, steps=(0, 3))  a dataset or loader: elements, states, resuming from them
     @value                           any value: lengths, reprs, single reads
     @error                           a call that must fail: the type, and a message if it is good
 
-The fact's name is the function's name. With ``over={suffix: arguments}`` one builder enters one
-fact for each suffix. ``needs`` names the parts of `grain.experimental` that the builder uses.
+The fact's name is the function's name. With ``over={suffix: arguments}`` one builder registers one
+fact for each suffix. ``needs`` names the members of `grain.experimental` that the builder uses.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 
 class Kind(enum.Enum):
-    """What is observed of a fact's builder."""
+    """Which behaviour of a fact's builder is observed."""
 
     STREAM = "stream"
     VALUE = "value"
@@ -82,7 +82,7 @@ def stream(
     needs: Sequence[str] | str = (),
     over: Mapping[str, tuple[Any, ...]] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enters a builder of an iterable: up to `limit` elements, a state at each of `steps`."""
+    """Register a builder of an iterable: up to `limit` elements, a state at each of `steps`."""
     return _enter(Kind.STREAM, limit=limit, steps=steps, needs=needs, over=over)
 
 
@@ -92,7 +92,7 @@ def value(
     needs: Sequence[str] | str = (),
     over: Mapping[str, tuple[Any, ...]] | None = None,
 ) -> Callable[..., Any]:
-    """Enters a builder whose result is itself the fact."""
+    """Register a builder whose result is itself the fact."""
     register = _enter(Kind.VALUE, needs=needs, over=over)
     return register if builder is None else register(builder)
 
@@ -104,6 +104,6 @@ def error(
     needs: Sequence[str] | str = (),
     over: Mapping[str, tuple[Any, ...]] | None = None,
 ) -> Callable[..., Any]:
-    """Enters a builder that must raise; `type_only` where the reference's message helps nobody."""
+    """Register a builder that must raise; `type_only` where the reference's message is not useful."""
     register = _enter(Kind.ERROR, needs=needs, over=over, compare_message=not type_only)
     return register if builder is None else register(builder)

@@ -1,4 +1,4 @@
-"""Describes the public names of grain's modules in JSON: kind, parameters, defaults."""
+"""A JSON description of the public names of grain's modules: kind, parameters, defaults."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _SPECIAL_METHODS = ("__iter__", "__next__", "__len__", "__getitem__", "__call__"
 
 
 def describe_all() -> dict[str, Any]:
-    """Every public name of every module, as ``{"module.name": description}``."""
+    """Return every public name of every module, as ``{"module.name": description}``."""
     found: dict[str, Any] = {}
     for module_name in MODULES:
         module = importlib.import_module(module_name)
         for name in sorted(n for n in dir(module) if not n.startswith("_")):
             thing = getattr(module, name)
-            # Folders that merely lie inside the package are not part of what it offers.
+            # Subpackages that are not listed are not public.
             if not isinstance(thing, types.ModuleType) or f"{module_name}.{name}" in MODULES:
                 found[f"{module_name}.{name}"] = describe(thing)
     return found
 
 
 def describe(thing: Any) -> dict[str, Any]:
-    """Kind, parameters and, for a class, public methods."""
+    """Return the kind, the parameters and, for a class, the public methods."""
     if isinstance(thing, types.ModuleType):
         return {"kind": "module"}
     if get_origin(thing) is not None:
@@ -67,7 +67,7 @@ def _methods_of(cls: type) -> dict[str, Any]:
 
 
 def parameters_of(function: Any) -> list[list[str]] | None:
-    """``[[name, kind, default], …]`` without self; None where Python cannot say."""
+    """Return ``[[name, kind, default], …]`` without self; None where Python has no signature."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -80,12 +80,12 @@ def parameters_of(function: Any) -> list[list[str]] | None:
 
 
 def _default_text(default: Any) -> str:
-    # A protocol's property, taken for a default by a dataclass below it, is no default.
+    # A dataclass takes the property of a protocol it inherits from for a default; it is none.
     if default is inspect.Parameter.empty or isinstance(default, property):
         return "required"
     if isinstance(default, (types.FunctionType, type, types.MemberDescriptorType)):
         return "something"
-    # A marker that wraps the default it stands for, as dataclasses of options use.
+    # A marker that wraps the default, as in dataclasses of options.
     if dataclasses.is_dataclass(default) and [f.name for f in dataclasses.fields(default)] == [
         "value"
     ]:

@@ -1,4 +1,4 @@
-"""Every public name of the reference is here, and takes the same arguments in the same order."""
+"""Every public name of the reference exists, and takes the same arguments in the same order."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .surface import describe
 
 REFERENCE: dict[str, dict[str, Any]] = json.loads(SURFACE_FILE.read_text())
 
-# Names of the reference that are still to come. One that has come must leave this table.
+# Names of the reference that do not exist yet; remove a name when it is added.
 NOT_YET: frozenset[str] = frozenset()
 
-# What the reference shows without meaning it for users, and why it is not here.
+# Accidental public names of the reference, and why they do not exist here.
 NOT_OFFERED = {
     "grain.python.BatchOperation:disable_deprecation_message": "there is no message to disable",
     "grain.python.InMemoryDataSource:format": "an accident of inheriting a ShareableList",
     "grain.sources.SharedMemoryDataSource:format": "an accident of inheriting a ShareableList",
-    "grain.experimental.ParquetIterDataset:set_slice": "datasets are never cut in place",
-    "grain.python.experimental.ParquetIterDataset:set_slice": "datasets are never cut in place",
+    "grain.experimental.ParquetIterDataset:set_slice": "datasets are never cut in index",
+    "grain.python.experimental.ParquetIterDataset:set_slice": "datasets are never cut in index",
 }
 
-# Names that a plugin brings, and the module that must be there for them.
+# Names that plugins provide, and the module that each requires.
 FROM_PLUGINS = {
     "ArrayRecordDataSource": "grain_arrayrecord",
     "InMemoryDataSource": "grain_inmemory",
@@ -50,7 +50,7 @@ def _is_installed(module: str) -> bool:
 
 
 def _find(path: str) -> Any:
-    """What stands at `path`, or None; skips the test when the plugin it comes from is missing."""
+    """Return the object at `path`, or None; skip the test if its plugin is not installed."""
     module, _, name = path.rpartition(".")
     needed = FROM_PLUGINS.get(name)
     if needed and not _is_installed(needed):
@@ -59,22 +59,22 @@ def _find(path: str) -> Any:
 
 
 def incompatibilities(reference: list[list[str]] | None, ours: list[list[str]] | None) -> list[str]:
-    """Calls that the reference's parameters allow and ours do not."""
+    """Return the reasons why a call that the reference's parameters allow fails with ours."""
     if reference is None or ours is None:
         return []
     if [kind for _, kind, _ in reference] == list(_VARIADIC):
-        # A protocol: what it takes is its subclasses' affair.
+        # A protocol: its subclasses define the parameters.
         return []
     problems = []
     positional = [p for p in reference if p[1] in _POSITIONAL]
     our_positional = [p for p in ours if p[1] in _POSITIONAL]
-    for place, (name, kind, default) in enumerate(positional):
-        if place >= len(our_positional):
+    for index, (name, kind, default) in enumerate(positional):
+        if index >= len(our_positional):
             problems.append(f"{name!r} cannot be given by position")
-        elif kind == "POSITIONAL_OR_KEYWORD" and our_positional[place][:2] != [name, kind]:
-            problems.append(f"argument {place} is {our_positional[place]}, expected {name!r}")
-        elif default not in ("required", our_positional[place][2]):
-            problems.append(f"{name!r} defaults to {our_positional[place][2]}, expected {default}")
+        elif kind == "POSITIONAL_OR_KEYWORD" and our_positional[index][:2] != [name, kind]:
+            problems.append(f"argument {index} is {our_positional[index]}, expected {name!r}")
+        elif default not in ("required", our_positional[index][2]):
+            problems.append(f"{name!r} defaults to {our_positional[index][2]}, expected {default}")
     by_name = {name: (kind, default) for name, kind, default in ours}
     for name, kind, default in reference:
         if kind in _VARIADIC and kind not in [k for _, k, _ in ours]:
@@ -86,8 +86,8 @@ def incompatibilities(reference: list[list[str]] | None, ours: list[list[str]] |
         elif default not in ("required", by_name[name][1]):
             problems.append(f"{name!r} defaults to {by_name[name][1]}, expected {default}")
     known = {name for name, _, _ in reference}
-    for place, (name, kind, default) in enumerate(ours):
-        renamed = place < len(positional) and positional[place][1] == "POSITIONAL_ONLY"
+    for index, (name, kind, default) in enumerate(ours):
+        renamed = index < len(positional) and positional[index][1] == "POSITIONAL_ONLY"
         if name not in known and default == "required" and kind not in _VARIADIC and not renamed:
             problems.append(f"{name!r} is required and unknown to the reference")
     return problems
@@ -97,7 +97,7 @@ def incompatibilities(reference: list[list[str]] | None, ours: list[list[str]] |
 def test_name_exists_and_takes_the_same_arguments(path: str) -> None:
     thing = _find(path)
     if path in NOT_YET:
-        assert thing is None, f"{path} exists by now; take it out of NOT_YET"
+        assert thing is None, f"{path} exists now; remove it from NOT_YET"
         pytest.skip(f"{path} does not exist yet")
     assert thing is not None, f"{path} is missing"
     expected, found = REFERENCE[path], describe(thing)
@@ -119,7 +119,7 @@ def test_method_exists_and_takes_the_same_arguments(path: str) -> None:
     if class_path in NOT_YET:
         pytest.skip(f"{class_path} does not exist yet")
     if path in NOT_YET or path in NOT_OFFERED:
-        assert not hasattr(cls, method), f"{path} exists by now; take it out of the table"
+        assert not hasattr(cls, method), f"{path} exists now; remove it from the table"
         pytest.skip(NOT_OFFERED.get(path, f"{path} does not exist yet"))
     assert hasattr(cls, method), f"{path} is missing"
     expected = REFERENCE[class_path]["methods"][method]
@@ -128,12 +128,12 @@ def test_method_exists_and_takes_the_same_arguments(path: str) -> None:
         assert found == expected
         return
     if method.startswith("__"):
-        # Python calls these by position, so the names of their arguments bind nobody.
+        # Python calls these by position, so the names of their arguments do not matter.
         expected = [[name, "POSITIONAL_ONLY", default] for name, _, default in expected]
     assert not incompatibilities(expected, found)
 
 
-def test_names_still_to_come_are_names_of_the_reference() -> None:
+def test_excluded_names_are_names_of_the_reference() -> None:
     for path in {*NOT_YET, *NOT_OFFERED}:
         class_path, _, method = path.partition(":")
         assert class_path in REFERENCE

@@ -16,7 +16,7 @@ from .cases.loader import load
 
 @pytest.mark.parametrize("length", [2**16 + 1, 2**18 + 1])
 def test_shuffle_of_one_more_than_a_power_of_two_is_a_permutation(length: int) -> None:
-    # The reference gives one index twice and one never.
+    # The reference returns one index twice and omits another.
     ds = grain.MapDataset.range(length).shuffle(seed=1)
     shuffled = ds.__getitems__(np.arange(length))
     assert sorted(shuffled) == list(range(length))
@@ -30,7 +30,7 @@ def _batches(workers: int) -> grain.DataLoader:
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_number_of_workers_changes_no_batch(workers: int) -> None:
-    # In the reference every worker batches its own share, and each keeps a remainder.
+    # In the reference every worker batches its own elements, with a remainder per worker.
     expected = [batch.tolist() for batch in _batches(0)]
     assert [batch.tolist() for batch in _batches(workers)] == expected
 
@@ -49,7 +49,7 @@ def test_number_of_workers_may_change_at_a_checkpoint(before: int, after: int) -
 
 
 def test_every_state_survives_json() -> None:
-    # The reference's packing states hold tuples, and lose their meaning as lists.
+    # The reference's packing states contain tuples, and do not restore as lists.
     ds = grain.IterDataset.mix(
         {
             "a": grain.MapDataset.range(9).to_iter_dataset().map(_double).batch(2),
@@ -93,22 +93,22 @@ def test_lengths_are_known_where_they_can_be() -> None:
 
 
 @pytest.mark.parametrize("elements", [[None, 1], [1, None]])
-def test_none_among_numbers_makes_an_array_of_objects_wherever_it_stands(elements: list) -> None:
-    # The reference refuses the first of these.
+def test_none_among_numbers_makes_an_array_of_objects_at_any_position(elements: list) -> None:
+    # The reference raises for the first of these.
     batch = grain.MapDataset.source(elements).batch(2)[0]
     assert batch.dtype == object
     assert batch.tolist() == elements
 
 
 @pytest.mark.parametrize("elements", [[1, {"a": 1}], [{"a": 1}, 1]])
-def test_numbers_and_dictionaries_are_no_batch(elements: list) -> None:
+def test_numbers_and_dictionaries_cannot_be_batched(elements: list) -> None:
     # The reference makes an array of objects of the first of these.
     with pytest.raises(ValueError, match="same structure"):
         grain.MapDataset.source(elements).batch(2)[0]
 
 
-def test_numpy_integers_become_those_of_python() -> None:
-    # In the reference this is 244: the arithmetic is that of the index.
+def test_numpy_integers_become_python_integers() -> None:
+    # In the reference this is 244: it computes in the type of the index.
     element = grain.MapDataset.range(0, 1000, 100)[np.uint8(5)]
     assert (element, type(element)) == (500, int)
     assert {type(x) for x in grain.MapDataset.range(0, 5, np.int32(2))} == {int}
@@ -128,7 +128,7 @@ def test_negative_indices_of_random_operations_work() -> None:
     "options", [grain.ReadOptions(num_threads=0, prefetch_buffer_size=0), grain.ReadOptions()]
 )
 def test_an_element_that_fails_fails_again_however_it_is_read(options: grain.ReadOptions) -> None:
-    # With threads the reference passes it over, and has an IndexError for an end.
+    # With threads the reference skips it, and ends with an IndexError.
     iterator = iter(grain.MapDataset.range(5).map(_fail_at_two).to_iter_dataset(options))
     assert [next(iterator), next(iterator)] == [0, 1]
     for _ in range(2):
@@ -143,7 +143,7 @@ def _fail_at_two(x: int) -> int:
     return x
 
 
-def test_set_state_goes_to_the_state_wherever_the_iterator_stands() -> None:
+def test_set_state_moves_to_the_state_from_any_position() -> None:
     # The reference's interleave skips elements; its loader with such an operation stays at its end.
     parts = [grain.MapDataset.range(n) for n in (3, 2, 4)]
     for ds in (
@@ -151,9 +151,9 @@ def test_set_state_goes_to_the_state_wherever_the_iterator_stands() -> None:
         load(grain.python.MapOperation(_double), n=3),
     ):
         iterator = iter(ds)
-        beginning = iterator.get_state()
+        start = iterator.get_state()
         expected = list(iterator)
-        iterator.set_state(beginning)
+        iterator.set_state(start)
         assert list(iterator) == expected
 
 
@@ -166,7 +166,7 @@ def test_a_rebatched_dataset_has_no_empty_batch_at_its_end() -> None:
     assert list(iterator) == []
 
 
-def test_a_strict_zip_raises_for_as_long_as_it_is_asked() -> None:
+def test_a_strict_zip_raises_at_every_call() -> None:
     parts = [grain.MapDataset.range(n).to_iter_dataset() for n in (2, 4)]
     iterator = iter(grain.experimental.ZipIterDataset(parts))
     assert [next(iterator), next(iterator)] == [(0, 0), (1, 1)]
@@ -175,8 +175,8 @@ def test_a_strict_zip_raises_for_as_long_as_it_is_asked() -> None:
             next(iterator)
 
 
-def test_a_random_map_behind_a_flat_map_has_a_generator() -> None:
-    # The reference hands None to the user's function.
+def test_a_random_map_after_a_flat_map_has_a_generator() -> None:
+    # The reference passes None to the user's function.
     assert len(list(load(make_pieces(), AppendDraw(), n=4))) == 6
 
 
@@ -190,13 +190,13 @@ def test_a_random_map_behind_a_flat_map_has_a_generator() -> None:
     ],
     ids=["window_size", "cycle_length", "seed of a random map", "seed"],
 )
-def test_arguments_that_make_no_sense_are_refused_where_they_are_given(build: Any) -> None:
+def test_invalid_arguments_are_errors_where_they_are_passed(build: Any) -> None:
     with pytest.raises(ValueError, match=r"must be (positive|non-negative), got"):
         build(grain.MapDataset.range(3).to_iter_dataset())
 
 
-def test_a_part_of_an_endless_dataset_is_not_read_a_second_time() -> None:
-    # The reference goes on with indices of any size.
+def test_a_slice_of_an_infinite_dataset_cannot_be_repeated() -> None:
+    # The reference continues with indices of any size.
     part = grain.MapDataset.range(5).repeat()[:7]
     assert list(part) == [0, 1, 2, 3, 4, 0, 1]
     for again in (part.repeat(2), grain.MapDataset.range(5).shuffle(1).repeat()[:7].repeat(2)):
@@ -208,15 +208,15 @@ def test_a_part_of_an_endless_dataset_is_not_read_a_second_time() -> None:
 
 @pytest.mark.parametrize("wrong", [True, 2.0])
 def test_integers_are_integers(wrong: Any) -> None:
-    # The reference takes what behaves like one.
+    # The reference accepts values that behave like integers.
     ds = grain.MapDataset.range(5)
     for call in (ds.repeat, ds.batch, ds.seed, ds.shuffle):
         with pytest.raises(TypeError):
             call(wrong)
 
 
-def test_behind_a_threshold_for_errors_the_stream_goes_on() -> None:
-    # The reference loses the element at which it looks, and raises at each step from then on.
+def test_the_stream_continues_after_a_threshold_error() -> None:
+    # The reference loses the element at which it checks, and raises at each step from then on.
     options = grain.experimental.DatasetOptions(filter_raise_threshold_ratio=0.5)
     ds = grain.MapDataset.range(1500).filter(_is_odd).to_iter_dataset()
     iterator = iter(grain.experimental.WithOptionsIterDataset(ds, options))
@@ -231,16 +231,16 @@ def _is_odd(x: int) -> bool:
 
 
 def test_every_epoch_of_a_repeated_interleave_is_like_the_first() -> None:
-    # In the reference the third one lacks a dataset and has another twice.
+    # In the reference the third epoch lacks a dataset and has another twice.
     parts = [grain.MapDataset.range(first, first + 3) for first in (0, 10, 20)]
-    turns = grain.experimental.InterleaveIterDataset(parts, cycle_length=1)
-    found = list(grain.experimental.RepeatIterDataset(turns, 3))
+    interleaved = grain.experimental.InterleaveIterDataset(parts, cycle_length=1)
+    found = list(grain.experimental.RepeatIterDataset(interleaved, 3))
     assert found == [0, 1, 2, 10, 11, 12, 20, 21, 22] * 3
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_number_of_prefetching_threads_changes_no_batch(threads: int) -> None:
-    # The reference takes turns between threads, each of which batches elements of its own.
+    # The reference interleaves threads, each of which batches its own elements.
     ds = grain.MapDataset.range(7).to_iter_dataset().batch(2)
     found = grain.experimental.multithread_prefetch(ds, threads, 2)
     assert [batch.tolist() for batch in found] == [[0, 1], [2, 3], [4, 5], [6]]
@@ -255,7 +255,7 @@ class _Row(list[Any]):
 
 
 def test_subclasses_of_dictionaries_and_lists_are_batched_like_them() -> None:
-    # The reference makes an array of objects of them where JAX is installed.
+    # The reference makes an array of objects if JAX is installed.
     [batch] = grain.MapDataset.range(3).map(lambda i: _Named(a=i)).batch(3)
     assert type(batch) is _Named
     assert batch["a"].tolist() == [0, 1, 2]

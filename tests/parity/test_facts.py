@@ -1,4 +1,4 @@
-"""Every recorded fact about the reference holds here, or differs as `differences.py` says."""
+"""Every recorded fact about the reference holds here, or differs as listed in `differences.py`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_fact_differs_from_the_reference_as_the_table_says(fact: Fact) -> None:
         f"not what the table of differences says ({entry.reason})\ngot {observed}"
     )
     assert compare(fact, RECORDED[fact.name]), (
-        "agrees with the reference by now; take it out of the table"
+        "agrees with the reference now; remove it from the table"
     )
 
 

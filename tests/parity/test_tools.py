@@ -1,4 +1,4 @@
-"""The tools of this folder notice what they are there to notice."""
+"""The tools of this package detect the differences they are meant to detect."""
 
 from __future__ import annotations
 
@@ -70,17 +70,17 @@ def test_a_value_that_json_cannot_hold_is_refused() -> None:
     [
         ([1, 2, 3], [1, 5, 3], "e[1]: expected 2, got 5"),
         ([1, 2], [1], "e: ends after 1 of 2; next would be 2"),
-        ([1], [1, 2], "e: goes on after 1 with 2"),
+        ([1], [1, 2], "e: continues after 1 with 2"),
         ({"a": {"b": 1}}, {"a": {"b": 2}}, "e['a']['b']: expected 1, got 2"),
         ({"a": 1}, {}, "e: 'a' is missing; got only []"),
         ({}, {"a": 1}, "e: 'a' should not be there; expected only []"),
     ],
 )
-def test_a_difference_is_named_by_its_place(expected: object, actual: object, words: str) -> None:
+def test_a_difference_is_named_with_its_path(expected: object, actual: object, words: str) -> None:
     assert difference(expected, actual, "e") == words
 
 
-def test_a_state_comes_back_as_a_checkpoint_would_give_it() -> None:
+def test_a_state_is_decoded_as_from_a_checkpoint() -> None:
     state = {
         "parent": {"next_index": 3},
         "slices": (1, 2),
@@ -98,7 +98,7 @@ def test_a_state_comes_back_as_a_checkpoint_would_give_it() -> None:
 
 
 class _Numbers:
-    """An iterable with states that can go wrong in one chosen way."""
+    """An iterable with states and one chosen fault."""
 
     def __init__(self, *, fault: str = ""):
         self.fault = fault
@@ -157,7 +157,7 @@ def test_a_sound_stream_has_no_problems() -> None:
         ("resume", "elements after restoring the recorded state of step 2[0]: expected 3, got 1"),
     ],
 )
-def test_a_faulty_stream_is_told_by_its_first_fault(fault: str, words: str) -> None:
+def test_a_faulty_stream_is_reported_with_its_first_fault(fault: str, words: str) -> None:
     problems = compare(_stream_fact(fault), observe(_stream_fact("")))
     assert problems[0] == words
 
@@ -180,7 +180,7 @@ def _error_fact(error: Exception | None) -> Fact:
     )
 
 
-def test_an_error_may_say_more_and_be_more_special() -> None:
+def test_an_error_may_add_to_the_message_and_be_a_subclass() -> None:
     recorded = observe(_error_fact(ValueError("size must be positive.")))
     assert compare(_error_fact(UnicodeError("size must be positive, got 0")), recorded) == []
 

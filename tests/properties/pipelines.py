@@ -1,7 +1,7 @@
-"""Random pipelines as plans: small printable values from which the same dataset can be built again.
+"""Random pipelines as recipes: small printable values that build equal datasets any number of times.
 
-A plan is a chain: a source, then steps. Elements are numbers or arrays of numbers, and every
-function below takes either, so that any step may follow any other that the library allows.
+A recipe is a source followed by steps. Elements are numbers or arrays of numbers, and every function
+below takes either, so any step may follow any other that the library allows.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ LARGE_PRIME = 10_007
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One operation and its arguments; `plans` are the other datasets it joins, if any."""
+    """One operation and its arguments; `recipes` are the other datasets it joins, if any."""
 
     name: str
     arguments: tuple[Any, ...] = ()
-    plans: tuple[Plan, ...] = ()
+    recipes: tuple[Recipe, ...] = ()
 
     def __repr__(self) -> str:
-        inside = [repr(a) for a in self.arguments] + [repr(p) for p in self.plans]
+        inside = [repr(a) for a in self.arguments] + [repr(p) for p in self.recipes]
         return f"{self.name}({', '.join(inside)})"
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
-    """A source and the steps after it; prints as the chain it is."""
+class Recipe:
+    """A source and the steps after it; its `repr` is the chain of calls."""
 
     source: Step
     steps: tuple[Step, ...] = ()
@@ -40,27 +40,27 @@ class Plan:
     def __repr__(self) -> str:
         return ".".join(repr(step) for step in (self.source, *self.steps))
 
-    def then(self, step: Step) -> Plan:
-        """This plan with one more step."""
-        return Plan(self.source, (*self.steps, step))
+    def then(self, step: Step) -> Recipe:
+        """Return this recipe with one more step."""
+        return Recipe(self.source, (*self.steps, step))
 
     def build(self, read_options: grain.ReadOptions | None = None) -> Any:
-        """A fresh dataset; `read_options` are for wherever it becomes an iter dataset."""
+        """Return a new dataset; `read_options` apply where it becomes an iter dataset."""
         ds = SOURCES[self.source.name](*self.source.arguments)
         for step in self.steps:
             if step.name == "to_iter":
                 ds = ds.to_iter_dataset(read_options, allow_nones=False)
             else:
-                others = [plan.build(read_options) for plan in step.plans]
+                others = [recipe.build(read_options) for recipe in step.recipes]
                 ds = STEPS[step.name](ds, *step.arguments, *others)
         return ds
 
 
-# What users write: sources with two methods, datasets and iterators with the abstract methods only.
+# Users' classes: sources with two methods, datasets and iterators with the abstract methods only.
 
 
 class OwnSource:
-    """Nothing but a length and single reads."""
+    """A source with only a length and single reads."""
 
     def __init__(self, length: int):
         self._length = length
@@ -99,12 +99,12 @@ class OwnReversal(grain.MapDataset):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return self.slice(index)
-        epoch, place = divmod(int(index), len(self))
-        return self._parent[epoch * len(self) + len(self) - 1 - place]
+        epoch, offset = divmod(int(index), len(self))
+        return self._parent[epoch * len(self) + len(self) - 1 - offset]
 
 
 class OwnPairsIterator(grain.DatasetIterator):
-    """Adds up neighbours, an odd last one alone; remembers how many pairs it gave."""
+    """An iterator over sums of neighbours, an odd last element alone, that counts its elements."""
 
     def __init__(self, parent: grain.DatasetIterator):
         super().__init__(parent)
@@ -131,31 +131,31 @@ class OwnPairs(grain.IterDataset):
         return OwnPairsIterator(iter(self._parent))
 
 
-# The functions given to operations, all of numbers or arrays of them.
+# Functions for operations; each takes numbers and arrays of numbers.
 
 
 def affine(factor: int, offset: int) -> Callable[[Any], Any]:
-    """x -> factor * x + offset."""
+    """Return x -> factor * x + offset."""
     return lambda x: (x * factor + offset) % LARGE_PRIME
 
 
 def keeps(modulus: int) -> Callable[[Any], bool]:
-    """Keeps what does not sum to a multiple of `modulus`."""
+    """Return a predicate that drops elements whose sum is a multiple of `modulus`."""
     return lambda x: int(np.sum(x)) % modulus != 0
 
 
 def add_index(index: int, x: Any) -> Any:
-    """x + 7 * index."""
+    """Return x + 7 * index."""
     return (x + 7 * (index % LARGE_PRIME)) % LARGE_PRIME
 
 
 def add_draw(x: Any, rng: np.random.Generator) -> Any:
-    """x + two draws."""
+    """Return x + two draws."""
     return (x + int(rng.integers(0, 1000)) + int(rng.integers(0, 10))) % LARGE_PRIME
 
 
 def add_up(elements: Iterable[Any]) -> int:
-    """A batch as one number, whatever its elements are."""
+    """Return a batch as one number, whatever its elements are."""
     return int(sum(int(np.sum(e)) * (i + 1) for i, e in enumerate(elements))) % LARGE_PRIME
 
 

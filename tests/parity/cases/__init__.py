@@ -1,4 +1,4 @@
-"""The builders of all facts, one module an area; importing this fills the register."""
+"""The builders of all facts, one module per area; importing this package fills the registry."""
 
 from . import (
     batches,

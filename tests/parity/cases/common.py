@@ -16,7 +16,7 @@ Iter = grain.IterDataset
 
 
 def numbers(*bounds: int) -> grain.IterDataset:
-    """A range, already turned into an iter dataset."""
+    """Return a range as an iter dataset."""
     return Map.range(*bounds).to_iter_dataset(INLINE)
 
 
@@ -103,7 +103,7 @@ class IndexTimesHundred(grain.transforms.MapWithIndex):
 
 
 def make_pieces() -> Any:
-    """A flat-map transform: x gives x % 4 pieces, at most three."""
+    """Return a flat-map transform that splits x into x % 4 elements, at most three."""
 
     class Pieces(grain.experimental.FlatMapTransform):
         max_fan_out = 3

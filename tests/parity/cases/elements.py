@@ -252,12 +252,12 @@ def apply_nothing() -> Any:
 
 @value
 def pipe_passes_arguments() -> Any:
-    def stretch(ds: Any, factor: int, *, offset: int) -> Any:
+    def scale(ds: Any, factor: int, *, offset: int) -> Any:
         return ds.map(lambda x: x * factor + offset)
 
     return [
-        list(Map.range(4).pipe(stretch, 10, offset=3)),
-        list(numbers(4).pipe(stretch, 2, offset=1)),
+        list(Map.range(4).pipe(scale, 10, offset=3)),
+        list(numbers(4).pipe(scale, 2, offset=1)),
     ]
 
 

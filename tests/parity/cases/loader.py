@@ -35,7 +35,7 @@ def load(
     source: Any = None,
     **options: Any,
 ) -> grain.DataLoader:
-    """A loader over 0..n-1 that reads inline unless told otherwise."""
+    """Return a loader over 0..n-1 that reads inline by default."""
     sharding = grain.sharding.NoSharding() if shard[1] == 1 else ShardOptions(*shard)
     sampler = grain.samplers.IndexSampler(
         num_records=n, shard_options=sharding, shuffle=shuffle, num_epochs=epochs, seed=seed

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from tests.properties.pipelines import Plan
-from tests.properties.strategies import iter_plans
+from tests.properties.pipelines import Recipe
+from tests.properties.strategies import iter_recipes
 
 import grain
 from grain.execution import offload
@@ -207,8 +207,8 @@ def test_any_pipeline_gives_the_same_when_all_functions_are_sent(name: str) -> N
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
-@given(plan=iter_plans())
-def test_any_drawn_pipeline_gives_the_same_when_all_functions_are_sent(plan: Plan) -> None:
+@given(plan=iter_recipes())
+def test_any_drawn_pipeline_gives_the_same_when_all_functions_are_sent(plan: Recipe) -> None:
     with iter(with_workers(plan.build(), 2)) as iterator:
         assert steps(iterator) == steps(iter(plan.build()))
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tests.properties.pipelines import Plan
-from tests.properties.strategies import iter_plans
+from tests.properties.pipelines import Recipe
+from tests.properties.strategies import iter_recipes
 
 import grain
 
@@ -87,9 +87,9 @@ def test_what_fails_is_followed_by_the_same_with_workers(
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # a smaller example is not worth the wait
 )
-@given(plan=iter_plans(), jumps=st.lists(st.integers(0, 80), max_size=3))
+@given(plan=iter_recipes(), jumps=st.lists(st.integers(0, 80), max_size=3))
 def test_any_pipeline_gives_the_same_with_any_number_of_workers(
-    plan: Plan, jumps: list[int]
+    plan: Recipe, jumps: list[int]
 ) -> None:
     assert_same(plan.build, ALL_COUNTS, jumps)
 
