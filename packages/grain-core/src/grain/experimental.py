@@ -20,7 +20,7 @@ from grain.dataset.packing.fit import BestFitPackIterDataset, FirstFitPackIterDa
 from grain.dataset.pad_or_trim import PadOrTrim
 from grain.dataset.rebatch import RebatchIterDataset
 from grain.dataset.rekey import Rekey
-from grain.dataset.repeat_iter import RepeatIterDataset
+from grain.dataset.repeat import RepeatIterDataset
 from grain.dataset.resume_check import assert_equal_output_after_checkpoint
 from grain.dataset.seed import WithOptionsIterDataset
 from grain.dataset.shard_batches import Remainder, ShardBatchesMapDataset

@@ -62,7 +62,7 @@ class ParquetIterDataset(IterDataset[Row]):
             return ColumnBatchIterDataset(self, batch_size, drop_remainder)
         return super().batch(batch_size, drop_remainder=drop_remainder, batch_fn=batch_fn)
 
-    def _length(self) -> int:
+    def known_length(self) -> int:
         footers = (files.read_footer(path, self._storage_options) for path in self._paths)
         return sum(sum(footer.rows_of_groups) for footer in footers)
 

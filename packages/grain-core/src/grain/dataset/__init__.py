@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 from grain._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from grain.dataset import apply as apply
     from grain.dataset import batch as batch
     from grain.dataset import cache as cache
+    from grain.dataset import concatenate as concatenate
     from grain.dataset import filter as filter  # noqa: A004
     from grain.dataset import flat_map as flat_map
     from grain.dataset import limit as limit
     from grain.dataset import map as map  # noqa: A004
+    from grain.dataset import missing_attribute as missing_attribute
     from grain.dataset import mix as mix
     from grain.dataset import pad_or_trim as pad_or_trim
     from grain.dataset import prefetch as prefetch
@@ -24,9 +27,8 @@ if TYPE_CHECKING:
     from grain.dataset import rebatch as rebatch
     from grain.dataset import rekey as rekey
     from grain.dataset import repeat as repeat
-    from grain.dataset import repeat_iter as repeat_iter
     from grain.dataset import seed as seed
-    from grain.dataset import several as several
+    from grain.dataset import selection as selection
     from grain.dataset import shard_batches as shard_batches
     from grain.dataset import shuffle as shuffle
     from grain.dataset import slice as slice  # noqa: A004

@@ -8,10 +8,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from grain import tree
-from grain._exceptions import add_note, as_failure, note_element
-from grain.dataset.base import IndexedMapDataset, IterDataset, MapDataset
+from grain._exceptions import add_note, as_failure, note_element, transform_name
 from grain.dataset.chunk import END, Chunk, PartialRead
+from grain.dataset.element_spec import ShapeDtypeStruct, get_element_spec
+from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, Transformed
+from grain.dataset.map_dataset import IndexedMapDataset, MapDataset
+from grain.dataset.node import ExecutionTrait, computed
 from grain.dataset.parent_cursor import constant
 from grain.dataset.stages import StageIterDataset
 from grain.index.permutation import IndexArray
@@ -57,6 +60,8 @@ def batch_and_pad(values: Sequence[Any], *, batch_size: int, pad_value: Any = 0)
 class BatchMapDataset(IndexedMapDataset[T]):
     """Batches that never span two epochs; the last one of an epoch may be short."""
 
+    fingerprint_name = "batch"
+
     def __init__(
         self,
         parent: MapDataset[Any],
@@ -66,7 +71,7 @@ class BatchMapDataset(IndexedMapDataset[T]):
     ):
         super().__init__(parent)
         self._batch_size = checked_batch_size(batch_size)
-        if parent._surely_sparse:
+        if parent.is_surely_sparse:
             raise ValueError(
                 "`MapDataset.batch` can not follow `MapDataset.filter` because `filter` can discard "
                 "elements. Convert `MapDataset` to `IterDataset` with `to_iter_dataset()` before "
@@ -74,7 +79,7 @@ class BatchMapDataset(IndexedMapDataset[T]):
             )
         self._drop_remainder = drop_remainder
         self._batch_fn = checked_batch_fn(batch_fn)
-        self._columns_first = batch_fn is None and parent._columnar
+        self._columns_first = batch_fn is None and parent.is_columnar
         self._parent_length = len(parent)
         whole, rest = divmod(self._parent_length, self._batch_size)
         self._length = whole + (1 if rest and not drop_remainder else 0)
@@ -87,16 +92,16 @@ class BatchMapDataset(IndexedMapDataset[T]):
             f"BatchMapDataset(batch_size={self._batch_size}, drop_remainder={self._drop_remainder})"
         )
 
-    def _read(self, indices: IndexArray) -> list[Any]:
+    def read_many(self, indices: IndexArray) -> list[Any]:
         if not indices.size:
             return []
         starts, sizes = self._spans(indices)
         places = _expand(starts, sizes)
         if self._columns_first:
-            columns = self._parent._columns(places)
+            columns = self._parent.read_columns(places)
             if columns is not None:
                 return _cut(columns, sizes)
-        elements = self._parent._read(places)
+        elements = self._parent.read_many(places)
         batches: list[Any] = []
         begin = 0
         make = self._batch_fn or tree.stack
@@ -107,7 +112,7 @@ class BatchMapDataset(IndexedMapDataset[T]):
                 batches.append(make(elements[begin : begin + size]))
             except Exception as raised:
                 error = as_failure(raised)
-                note_element(error, self, int(indices[len(batches)]), self._sources())
+                note_element(error, self, int(indices[len(batches)]), self.describe_sources())
                 return PartialRead(batches, error)
             begin += size
         if isinstance(elements, PartialRead):
@@ -121,13 +126,24 @@ class BatchMapDataset(IndexedMapDataset[T]):
         sizes = np.minimum(self._batch_size, self._parent_length - starts)
         return starts + epochs * self._parent_length, sizes.tolist()
 
-    @property
-    def _sparse(self) -> bool:
+    @computed
+    def is_sparse(self) -> bool:
         return False
 
-    @property
-    def _dense(self) -> bool:
+    @computed
+    def is_dense(self) -> bool:
         return self._batch_fn is None
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {
+            "batch_size": self._batch_size,
+            "drop_remainder": self._drop_remainder,
+            "batch_fn": self._batch_fn,
+        }
+
+    def infer_element_spec(self) -> Any:
+        size = self._batch_size if self._drop_remainder else None
+        return _batch_spec(get_element_spec(self._parent), size, self._batch_fn)
 
 
 def checked_batch_fn(batch_fn: Any) -> BatchFn | None:
@@ -138,6 +154,20 @@ def checked_batch_fn(batch_fn: Any) -> BatchFn | None:
             f"{type(batch_fn).__name__}."
         )
     return batch_fn  # type: ignore[no-any-return]
+
+
+def _batch_spec(element: Any, size: int | None, batch_fn: BatchFn | None) -> Any:
+    if batch_fn is None:
+        return tree.map_leaves(
+            lambda leaf: ShapeDtypeStruct((size, *leaf.shape), leaf.dtype), element
+        )
+    output_spec = getattr(batch_fn, "output_spec", None)
+    if output_spec is None:
+        raise NotImplementedError(
+            "Element spec inference is not supported with custom batching functions; give "
+            f"{transform_name(batch_fn)} a method `output_spec`."
+        )
+    return output_spec(element)
 
 
 def _expand(starts: IndexArray, sizes: list[int]) -> IndexArray:
@@ -188,7 +218,10 @@ def _copy(rows: Any) -> Any:
 class BatchIterDataset(StageIterDataset[T]):
     """Batches of consecutive elements; the last one may be short."""
 
-    _aligned = True
+    fingerprint_name = "batch"
+
+    counts_elements = True
+    execution_trait = ExecutionTrait.BATCHING
 
     def __init__(
         self,
@@ -202,8 +235,12 @@ class BatchIterDataset(StageIterDataset[T]):
         self._drop_remainder = drop_remainder
         self._batch_fn = checked_batch_fn(batch_fn)
 
-    def _iterator_over(self, parent: DatasetIterator[Any]) -> DatasetIterator[T]:
-        return BatchDatasetIterator(parent, self)
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
+        return BatchDatasetIterator(parents[0], self)
+
+    @property
+    def group_size(self) -> int:  # type: ignore[override]
+        return self._batch_size
 
     def apply_chunk(self, elements: list[Any], first: int) -> Transformed:
         """Batches that start at the first element; a last short one is the caller's affair."""
@@ -224,19 +261,30 @@ class BatchIterDataset(StageIterDataset[T]):
             batches.append((self._batch_fn or tree.stack)(elements))
         except Exception as raised:
             error = as_failure(raised)
-            add_note(error, f"raised in {self}, over {self._sources()}.")
+            add_note(error, f"raised in {self}, over {self.describe_sources()}.")
             return error
         return None
 
     def __str__(self) -> str:
         return f"BatchIterDataset(batch_size={self._batch_size}, drop_remainder={self._drop_remainder})"
 
-    def _length(self) -> int | None:
-        length = self._parent._length()
+    def known_length(self) -> int | None:
+        length = self._parent.known_length()
         if length is None:
             return None
         whole, rest = divmod(length, self._batch_size)
         return int(whole + (1 if rest and not self._drop_remainder else 0))
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {
+            "batch_size": self._batch_size,
+            "drop_remainder": self._drop_remainder,
+            "batch_fn": self._batch_fn,
+        }
+
+    def infer_element_spec(self) -> Any:
+        size = self._batch_size if self._drop_remainder else None
+        return _batch_spec(get_element_spec(self._parent), size, self._batch_fn)
 
 
 class BatchDatasetIterator(ChunkIterator[T]):
@@ -285,13 +333,19 @@ class BatchDatasetIterator(ChunkIterator[T]):
                 begin, pending = end, []
                 if error is not None:
                     self._held = chunk.rest(end)
-                    self._failed = chunk.mark(end - 1)
+                    self._failed = chunk.snapshot(end - 1)
                     return self._fail_after(error, _run_of(batches, states, chunk.live))
-                states.append(chunk.mark(end - 1))
+                states.append(chunk.snapshot(end - 1))
             if batches and (chunk.live or len(batches) >= limit):
                 self._held = _prepend(pending, chunk.rest(begin))
                 return _run_of(batches, states, chunk.live)
             pending += elements[begin:]
+
+    def index_from_state(self, state: Any) -> int:
+        return -(-self._parent.index_from_state(state) // self._dataset.group_size)
+
+    def state_from_index(self, index: int) -> Any:
+        return self._parent.state_from_index(self._dataset.first_input(index))
 
     def _live_state(self) -> Any:
         return self._failed() if self._failed is not None else self._parent.get_state()

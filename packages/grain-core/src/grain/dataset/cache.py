@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from grain.dataset.base import DatasetIterator, IterDataset
 from grain.dataset.chunk import END, Chunk
-from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.element_spec import get_element_spec
+from grain.dataset.iter_dataset import IterDataset
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.parent_cursor import constant
 from grain.dataset.validation import checked_iter_parent
 
@@ -25,18 +26,23 @@ class CacheIterDataset(IterDataset[T]):
     [0, 1, 0, 1]
     """
 
+    fingerprint_name = "cache"
+
     def __init__(self, parent: IterDataset[T]):
         super().__init__(checked_iter_parent(type(self).__name__, parent))
 
-    def __iter__(self) -> DatasetIterator[T]:
-        return CacheDatasetIterator(self._parent.__iter__())
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
+        return CacheDatasetIterator(parents[0])
 
     def __str__(self) -> str:
         return f"CacheIterDataset(parent={self._parent})"
 
-    def _length(self) -> int | None:
-        length: int | None = self._parent._length()
+    def known_length(self) -> int | None:
+        length: int | None = self._parent.known_length()
         return length
+
+    def infer_element_spec(self) -> Any:
+        return get_element_spec(self._parent)
 
 
 class CacheDatasetIterator(ChunkIterator[T]):

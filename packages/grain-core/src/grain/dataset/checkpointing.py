@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from grain._lazy import LazyModule
 
+# Few nodes are fingerprinted, and none by a worker.
+if TYPE_CHECKING:
+    from grain.dataset.fingerprint import lines
+else:
+    lines = LazyModule("grain.dataset.fingerprint.lines")
+
 # Every iterator can be saved, few are, and none by a worker.
 if TYPE_CHECKING:
     import json
@@ -72,14 +78,14 @@ def set_state_text(iterator: Any, text: str) -> None:
         raise
 
 
-def description_of(iterator: Any) -> list[lines.Line]:
+def fingerprint_of(iterator: Any) -> list[lines.Line]:
     """What the pipeline behind an iterator does; nothing for an iterator of another kind."""
-    return iterator._description() if isinstance(iterator, CheckpointMixin) else []
+    return iterator.pipeline_fingerprint() if isinstance(iterator, CheckpointMixin) else []
 
 
 def pipeline_text(iterator: Any) -> str:
     """What the pipeline behind an iterator does, as the text of a file."""
-    described = description_of(iterator)
+    described = fingerprint_of(iterator)
     return "\n".join([_HEADING, *map(str, described), ""]) if described else ""
 
 
@@ -140,7 +146,7 @@ def restore_texts(
 def compare_pipelines(iterator: Any, saved: Sequence[str]) -> None:
     """Raises if the pipeline behind an iterator is not the one that was saved, as far as is known."""
     before = [lines.Line.parse(line) for line in saved if line and not line.startswith("#")]
-    present = description_of(iterator)
+    present = fingerprint_of(iterator)
     if before and present:
         changes.check_unchanged(before, present)
 
@@ -153,21 +159,24 @@ def mixtures_may_change() -> AbstractContextManager[None]:
 class CheckpointMixin:
     """Saving and restoring of an iterator, in the ways that Orbax and PyTorch ask for."""
 
-    # The dataset that it was made by.
-    _pipeline: Any = None
-    _described: list[lines.Line] | None = None
+    _made_by: Any = None
+    _fingerprint: list[lines.Line] | None = None
 
-    def _description(self) -> list[lines.Line]:
-        """What the pipeline does, line by line."""
-        if self._described is None:
-            self._described = self._describe()
-        return self._described
+    def remember_dataset(self, dataset: Any) -> None:
+        """Keep the dataset that made this iterator, for its fingerprint."""
+        self._made_by = dataset
 
-    def _describe(self) -> list[lines.Line]:
-        made_by = self._pipeline
-        if made_by is None and hasattr(type(self), "_own_seed"):
+    def pipeline_fingerprint(self) -> list[lines.Line]:
+        """Return the fingerprint of the pipeline that made this iterator; empty if it is unknown."""
+        if self._fingerprint is None:
+            self._fingerprint = self._make_fingerprint()
+        return self._fingerprint
+
+    def _make_fingerprint(self) -> list[lines.Line]:
+        made_by = self._made_by
+        if made_by is None and hasattr(type(self), "fingerprint"):
             made_by = self  # A dataset that is an iterator over itself.
-        return [] if made_by is None else lines.describe(made_by)
+        return [] if made_by is None else made_by.fingerprint()
 
     # Orbax: an object that looks after itself.
 
@@ -202,7 +211,7 @@ class CheckpointMixin:
         """The state, with a description of the pipeline, by the name that PyTorch uses."""
         state = self.get_state()  # type: ignore[attr-defined]
         text = state.decode() if isinstance(state, bytes) else state
-        return {"state": text, "pipeline": [str(line) for line in self._description()]}
+        return {"state": text, "pipeline": [str(line) for line in self.pipeline_fingerprint()]}
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], *, allow: str | Iterable[str] = ()

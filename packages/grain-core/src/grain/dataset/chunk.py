@@ -37,7 +37,7 @@ class Chunk:
         state_after = self.state_after
         return Chunk(elements, lambda place: state_after(places[place]), self.live)
 
-    def mark(self, place: int) -> Callable[[], Any]:
+    def snapshot(self, place: int) -> Callable[[], Any]:
         """A function that gives the state after the element at `place`, when it is asked."""
         state_after = self.state_after  # The elements need not live as long as their states.
         return lambda: state_after(place)

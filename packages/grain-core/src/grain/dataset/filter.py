@@ -8,11 +8,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from grain import transforms
-from grain._exceptions import add_note, transform_name
-from grain.dataset.base import IterDataset, MapDataset
+from grain._exceptions import add_note
 from grain.dataset.chunk import apply_each
-from grain.dataset.iterator import DatasetIterator, ElementwiseIterator, Transformed
+from grain.dataset.element_spec import get_element_spec
+from grain.dataset.iter_dataset import IterDataset
+from grain.dataset.iterator import DatasetIterator, Transformed
 from grain.dataset.map import TransformIterDataset, TransformMapDataset, function_of
+from grain.dataset.map_dataset import MapDataset
+from grain.dataset.node import ExecutionTrait, computed
+from grain.dataset.stages import StageIterator
 from grain.index.permutation import IndexArray
 from grain.options import DatasetOptions
 
@@ -106,6 +110,8 @@ def _decide(
 class FilterMapDataset(TransformMapDataset[T]):
     """None in the place of every element for which the function is false."""
 
+    fingerprint_name = "filter"
+
     def __init__(self, parent: MapDataset[T], transform: transforms.Filter | Callable[[T], bool]):
         function = function_of(transform, transforms.Filter, "filter", "filter")
         super().__init__(parent, transform, function)
@@ -116,17 +122,22 @@ class FilterMapDataset(TransformMapDataset[T]):
         out += [element if flag else None for element, flag in pairs]
         return error
 
-    @property
-    def _sparse(self) -> bool:
+    @computed
+    def is_sparse(self) -> bool:
         return True
 
-    @property
-    def _surely_sparse(self) -> bool:
+    @computed
+    def is_surely_sparse(self) -> bool:
         return True
+
+    def infer_element_spec(self) -> Any:
+        return get_element_spec(self._parent)
 
 
 class FilterIterDataset(TransformIterDataset[T]):
     """The elements for which the function is true; and None, unless a subclass wants it otherwise."""
+
+    fingerprint_name = "filter"
 
     _skips_none = True
 
@@ -134,10 +145,11 @@ class FilterIterDataset(TransformIterDataset[T]):
         function = function_of(transform, transforms.Filter, "filter", "filter")
         super().__init__(parent, transform, function)
 
-    _drops = True
+    drops_elements = True
+    execution_trait = ExecutionTrait.ELEMENTWISE
 
-    def _iterator_over(self, parent: DatasetIterator[Any]) -> DatasetIterator[T]:
-        return FilterDatasetIterator(parent, self)
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
+        return FilterDatasetIterator(parents[0], self)
 
     def apply_chunk(self, elements: list[Any], first: int) -> Transformed:
         del first
@@ -148,28 +160,27 @@ class FilterIterDataset(TransformIterDataset[T]):
             flags, error = _decide(function, elements)
         places = [place for place, flag in enumerate(flags) if flag]
         if error is not None:
-            add_note(error, f"raised in {self}, over {self._sources()}.")
+            add_note(error, f"raised in {self}, over {self.describe_sources()}.")
         return Transformed([elements[place] for place in places], places, len(flags), error)
 
-    def _length(self) -> int | None:
+    def known_length(self) -> int | None:
         return None
 
+    def infer_element_spec(self) -> Any:
+        return get_element_spec(self._parent)
 
-class FilterDatasetIterator(ElementwiseIterator[T]):
+
+class FilterDatasetIterator(StageIterator[T]):
     """Filters chunk by chunk."""
 
     def __init__(self, parent: DatasetIterator[T], dataset: FilterIterDataset[T]):
-        super().__init__(parent)
-        self._dataset = dataset
+        super().__init__(parent, dataset)
         # Its name, not itself: an iterator that is dropped goes at once, with all it holds.
         self._watch = DropRateMonitor(str(self), self._context.options)
 
-    def __str__(self) -> str:
-        return f"FilterDatasetIterator(transform={transform_name(self._dataset._transform)})"
-
     def _transform(self, elements: list[Any]) -> Transformed:
-        result = self._dataset.apply_chunk(elements, 0)
-        places = result.places or []
+        result = super()._transform(elements)
+        places = result.offsets or []
         excess = self._watch.watch(result.processed, places)
         if excess is None:
             return result

@@ -11,9 +11,11 @@ import numpy as np
 
 from grain import transforms
 from grain._exceptions import add_note, as_failure, note_element, transform_name
-from grain.dataset.base import DatasetIterator, IndexedMapDataset, IterDataset, MapDataset
 from grain.dataset.chunk import END, Chunk, PartialRead
-from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.iter_dataset import IterDataset
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
+from grain.dataset.map_dataset import IndexedMapDataset, MapDataset
+from grain.dataset.node import computed
 from grain.dataset.validation import checked_iter_parent, checked_map_parent
 from grain.index.permutation import IndexArray
 from grain.options import checked_int
@@ -42,6 +44,8 @@ def _checked(transform: Any) -> transforms.FlatMap:
 class FlatMapMapDataset(IndexedMapDataset[T]):
     """Each element of the parent takes `max_fan_out` places; those it does not fill are None."""
 
+    fingerprint_name = "flat_map"
+
     def __init__(self, parent: MapDataset[Any], transform: transforms.FlatMap):
         super().__init__(checked_map_parent("FlatMapMapDataset", parent))
         self._transform = _checked(transform)
@@ -54,22 +58,22 @@ class FlatMapMapDataset(IndexedMapDataset[T]):
     def __str__(self) -> str:
         return f"FlatMapMapDataset(transform={transform_name(self._transform)})"
 
-    @property
-    def _sparse(self) -> bool:
+    @computed
+    def is_sparse(self) -> bool:
         return True
 
-    @property
-    def _surely_sparse(self) -> bool:
+    @computed
+    def is_surely_sparse(self) -> bool:
         return True
 
-    def _read(self, indices: IndexArray) -> list[Any]:
+    def read_many(self, indices: IndexArray) -> list[Any]:
         if not indices.size:
             return []
         owners = indices // self._fan_out
         pieces = (indices - owners * self._fan_out).tolist()
         # Neighbouring places often share their element: it is read and split once.
         starts = np.flatnonzero(np.concatenate([[True], owners[1:] != owners[:-1]]))
-        elements = self._parent._read(owners[starts])
+        elements = self._parent.read_many(owners[starts])
         ends = [*starts[1:].tolist(), len(pieces)]
         out: list[Any] = []
         for element, end in zip(elements, ends, strict=False):
@@ -77,7 +81,7 @@ class FlatMapMapDataset(IndexedMapDataset[T]):
                 parts = [] if element is None else self._split(element)
             except Exception as raised:
                 error = as_failure(raised)
-                note_element(error, self, int(indices[len(out)]), self._sources())
+                note_element(error, self, int(indices[len(out)]), self.describe_sources())
                 return PartialRead(out, error)
             count = len(parts)
             out.extend(parts[piece] if piece < count else None for piece in pieces[len(out) : end])
@@ -100,6 +104,9 @@ class FlatMapMapDataset(IndexedMapDataset[T]):
             )
         return parts
 
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"transform": self._transform}
+
 
 def _from(parts: Any, skip: int) -> list[Any]:
     """The pieces behind the first so many; a generator gives them one by one."""
@@ -111,15 +118,20 @@ def _from(parts: Any, skip: int) -> list[Any]:
 class FlatMapIterDataset(IterDataset[T]):
     """The pieces of each element, one after the other."""
 
+    fingerprint_name = "flat_map"
+
     def __init__(self, parent: IterDataset[Any], transform: transforms.FlatMap):
         super().__init__(checked_iter_parent(type(self).__name__, parent))
         self._transform = _checked(transform)
 
-    def __iter__(self) -> DatasetIterator[T]:
-        return FlatMapDatasetIterator(self._parent.__iter__(), self)
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
+        return FlatMapDatasetIterator(parents[0], self)
 
     def __str__(self) -> str:
         return f"FlatMapIterDataset(transform={transform_name(self._transform)})"
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"transform": self._transform}
 
 
 class FlatMapDatasetIterator(ChunkIterator[T]):
@@ -159,13 +171,16 @@ class FlatMapDatasetIterator(ChunkIterator[T]):
                     break
             for place, element in enumerate(chunk.elements):
                 before = self._before
-                self._before = chunk.mark(place)
+                self._before = chunk.snapshot(place)
                 try:
                     parts = self._dataset._transform.flat_map(element)
                     fresh = _from(parts, self._skip)
                 except Exception as raised:
                     error = as_failure(raised)
-                    add_note(error, f"raised in {self._dataset}, over {self._dataset._sources()}.")
+                    add_note(
+                        error,
+                        f"raised in {self._dataset}, over {self._dataset.describe_sources()}.",
+                    )
                     self._held = chunk.rest(place + 1)
                     self._skip = 0
                     self._last = (self._before, 0)

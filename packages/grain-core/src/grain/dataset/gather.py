@@ -23,7 +23,7 @@ def gather(parents: Sequence[Any], chosen: IndexArray, places: IndexArray) -> li
     failure: Exception | None = None
     for number in np.unique(chosen).tolist():
         here = np.flatnonzero(chosen[:end] == number)
-        elements = parents[number]._read(places[here])
+        elements = parents[number].read_many(places[here])
         targets = here.tolist()
         for target, element in zip(targets, elements, strict=False):
             out[target] = element
@@ -37,7 +37,7 @@ def gather_columns(parents: Sequence[Any], chosen: IndexArray, places: IndexArra
     parts = []
     for number in np.unique(chosen).tolist():
         here = np.flatnonzero(chosen == number)
-        columns = parents[number]._columns(places[here])
+        columns = parents[number].read_columns(places[here])
         if columns is None:
             return None
         parts.append((here, columns))

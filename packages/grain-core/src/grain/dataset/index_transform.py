@@ -5,7 +5,9 @@ from __future__ import annotations
 import abc
 from typing import Any, TypeVar
 
-from grain.dataset.base import IndexedMapDataset
+from grain.dataset.element_spec import get_element_spec
+from grain.dataset.map_dataset import IndexedMapDataset
+from grain.dataset.node import computed
 from grain.index.permutation import IndexArray
 
 T = TypeVar("T")
@@ -18,19 +20,22 @@ class IndexOnlyMapDataset(IndexedMapDataset[T]):
     def _places(self, indices: IndexArray) -> IndexArray:
         """The parent's index of each element."""
 
-    def _read(self, indices: IndexArray) -> list[Any]:
+    def read_many(self, indices: IndexArray) -> list[Any]:
         if not indices.size:
             return []
-        elements: list[Any] = self._parent._read(self._places(indices))
+        elements: list[Any] = self._parent.read_many(self._places(indices))
         return elements
 
-    def _columns(self, indices: IndexArray) -> Any:
-        return self._parent._columns(self._places(indices)) if indices.size else None
+    def read_columns(self, indices: IndexArray) -> Any:
+        return self._parent.read_columns(self._places(indices)) if indices.size else None
 
-    @property
-    def _columnar(self) -> bool:
-        return bool(self._parent._columnar)
+    @computed
+    def is_columnar(self) -> bool:
+        return bool(self._parent.is_columnar)
 
-    @property
-    def _dense(self) -> bool:
-        return bool(self._parent._dense)
+    @computed
+    def is_dense(self) -> bool:
+        return bool(self._parent.is_dense)
+
+    def infer_element_spec(self) -> Any:
+        return get_element_spec(self._parent)

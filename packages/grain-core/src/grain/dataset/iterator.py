@@ -83,6 +83,16 @@ class DatasetIterator(CheckpointMixin, Iterator[T], abc.ABC):
     def set_state(self, state: Any) -> None:
         """Goes to a position that `get_state` returned."""
 
+    def index_from_state(self, state: Any) -> int:
+        """Return which element comes next in `state`, where that is a matter of arithmetic."""
+        del state
+        raise _no_index("get_next_index", self)
+
+    def state_from_index(self, index: int) -> Any:
+        """Return the state in which the element at `index` comes next."""
+        del index
+        raise _no_index("set_next_index", self)
+
     def start_prefetch(self) -> None:
         """Begins to compute ahead, before the first element is asked for."""
         for parent in self._parents:
@@ -121,6 +131,13 @@ class DatasetIterator(CheckpointMixin, Iterator[T], abc.ABC):
         except StopIteration:
             return END
         return Chunk([element], lambda _: self.get_state(), live=True)
+
+
+def _no_index(function: str, iterator: Any) -> NotImplementedError:
+    return NotImplementedError(
+        f"{function} is not supported for {type(iterator).__name__}: how many elements it makes of "
+        "its parent's is known only by reading them. Use `get_state` and `set_state` instead."
+    )
 
 
 class ChunkIterator(DatasetIterator[T], Generic[T]):
@@ -180,7 +197,7 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
         elif not self._chunk.elements:
             self._back = self._here()
         elif not self._chunk.live:
-            self._back = self._chunk.mark(len(self._chunk.elements) - 1)
+            self._back = self._chunk.snapshot(len(self._chunk.elements) - 1)
         self._chunk = END
         started = time.perf_counter()
         try:
@@ -289,8 +306,8 @@ class Transformed(NamedTuple):
     """What `_transform` made of a chunk."""
 
     elements: list[Any]
-    places: list[int] | None
-    """Where in the chunk each element comes from; None when element i comes from place i."""
+    offsets: list[int] | None
+    """The offset in the chunk that each element comes from; None when element i comes from offset i."""
     processed: int
     """How many elements of the chunk were processed before the error, if there is one."""
     error: Exception | None
@@ -337,14 +354,14 @@ class ElementwiseIterator(ChunkIterator[T]):
                 raise
             made = (
                 Chunk(result.elements, chunk.state_after, chunk.live)
-                if result.places is None
-                else chunk.pick(result.elements, result.places)
+                if result.offsets is None
+                else chunk.pick(result.elements, result.offsets)
             )
             made = self._wrap(made, result.processed)
             if result.error is not None:
                 place = result.processed
                 self._held = chunk.rest(place + 1)
-                self._failed = chunk.mark(place)
+                self._failed = chunk.snapshot(place)
                 return self._fail_after(result.error, made)
             if made.elements:
                 return made
@@ -357,30 +374,3 @@ class ElementwiseIterator(ChunkIterator[T]):
     def _restore(self, state: Any) -> None:
         self._held, self._failed = END, None
         self._parent.set_state(state)
-
-
-class CountingIterator(ElementwiseIterator[T]):
-    """An elementwise iterator that also counts its elements; `_counter_name` names it in the state."""
-
-    _counter_name: str
-
-    def __init__(self, parent: DatasetIterator[Any]):
-        super().__init__(parent)
-        self._count = 0
-
-    def _wrap(self, chunk: Chunk, processed: int) -> Chunk:
-        first, name, state_after = self._count + 1, self._counter_name, chunk.state_after
-        self._count += processed
-        return Chunk(
-            chunk.elements,
-            lambda place: {"parent": state_after(place), name: first + place},
-            chunk.live,
-        )
-
-    def _own_state(self, parent_state: Any) -> Any:
-        return {"parent": parent_state, self._counter_name: self._count}
-
-    def _restore(self, state: Any) -> None:
-        count = state_field(state, self._counter_name, self)
-        super()._restore(state_field(state, "parent", self))
-        self._count = int(count)

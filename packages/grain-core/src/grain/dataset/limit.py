@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from grain.dataset.base import DatasetIterator, IterDataset
 from grain.dataset.chunk import END, Chunk
-from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.element_spec import get_element_spec
+from grain.dataset.iter_dataset import IterDataset
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.parent_cursor import constant
 from grain.dataset.validation import checked_iter_parent
 from grain.options import checked_int
@@ -23,21 +24,29 @@ class LimitIterDataset(IterDataset[T]):
     [0, 1, 2]
     """
 
+    fingerprint_name = "limit"
+
     def __init__(self, parent: IterDataset[T], count: int):
         super().__init__(checked_iter_parent(type(self).__name__, parent))
         self._count = checked_int("count", count, least=-(2**63))
         if self._count <= 0:
             raise ValueError(f"Count must be a positive integer. Got {count}")
 
-    def __iter__(self) -> DatasetIterator[T]:
-        return LimitDatasetIterator(self._parent.__iter__(), self._count)
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
+        return LimitDatasetIterator(parents[0], self._count)
 
     def __str__(self) -> str:
         return f"LimitIterDataset(count={self._count})"
 
-    def _length(self) -> int | None:
-        length = self._parent._length()
+    def known_length(self) -> int | None:
+        length = self._parent.known_length()
         return None if length is None else min(length, self._count)
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"count": self._count}
+
+    def infer_element_spec(self) -> Any:
+        return get_element_spec(self._parent)
 
 
 class LimitDatasetIterator(ChunkIterator[T]):
@@ -72,12 +81,18 @@ class LimitDatasetIterator(ChunkIterator[T]):
         chunk = chunk.first(left)
         first, state_after = self._read + 1, chunk.state_after
         self._read += len(chunk.elements)
-        self._mark = chunk.mark(len(chunk.elements) - 1)
+        self._mark = chunk.snapshot(len(chunk.elements) - 1)
         return Chunk(
             chunk.elements,
             lambda place: {"parent": state_after(place), "count_elements_read": first + place},
             chunk.live,
         )
+
+    def index_from_state(self, state: Any) -> int:
+        return int(state_field(state, "count_elements_read", self))
+
+    def state_from_index(self, index: int) -> Any:
+        return {"parent": self._parent.state_from_index(index), "count_elements_read": index}
 
     def _live_state(self) -> Any:
         return {"parent": self._mark(), "count_elements_read": self._read}

@@ -9,14 +9,13 @@ from typing import Any, TypeVar
 
 from grain import transforms
 from grain._exceptions import add_note, note_element, transform_name
-from grain.dataset.base import IndexedMapDataset, IterDataset, MapDataset
 from grain.dataset.chunk import PartialRead, apply_each
+from grain.dataset.element_spec import get_element_spec
+from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import (
-    CountingIterator,
-    DatasetIterator,
-    ElementwiseIterator,
     Transformed,
 )
+from grain.dataset.map_dataset import IndexedMapDataset, MapDataset
 from grain.dataset.stages import StageIterDataset
 from grain.index.permutation import IndexArray
 
@@ -46,6 +45,21 @@ def function_of(transform: Any, kind: type, method: str, operation: str) -> Call
     )
 
 
+def output_spec(transform: Any, input_spec: Any) -> Any:
+    """Return the spec of what a transformation makes of elements, as its `output_spec` says."""
+    infer = getattr(transform, "output_spec", None)
+    if infer is None:
+        name = transform_name(transform)
+        # Message kept from google/grain 0.2.18
+        raise ValueError(
+            f"Cannot infer element spec for transform {name} because it does not implement "
+            f"`output_spec` method. Implement `{name}.output_spec(self, input_spec: "
+            "PyTree[ShapeDtypeStructProtocol]) ->  PyTree[ShapeDtypeStructProtocol]` to enable "
+            "element spec inference."
+        )
+    return infer(input_spec)
+
+
 class TransformMapDataset(IndexedMapDataset[T]):
     """A dataset whose elements are made of the parent's, one by one; None stays None."""
 
@@ -61,16 +75,16 @@ class TransformMapDataset(IndexedMapDataset[T]):
     def __str__(self) -> str:
         return f"{type(self).__name__}(transform={transform_name(self._transform)})"
 
-    def _read(self, indices: IndexArray) -> list[Any]:
+    def read_many(self, indices: IndexArray) -> list[Any]:
         parent = self._parent
-        elements = parent._read(indices)
+        elements = parent.read_many(indices)
         out: list[Any] = []
-        if parent._dense or not has_none(elements):
+        if parent.is_dense or not has_none(elements):
             error = self._apply(indices, elements, out)
         else:
             error = self._apply_sparsely(indices, elements, out)
         if error is not None:
-            note_element(error, self, int(indices[len(out)]), self._sources())
+            note_element(error, self, int(indices[len(out)]), self.describe_sources())
             return PartialRead(out, error)
         if isinstance(elements, PartialRead):
             return PartialRead(out, elements.error)
@@ -93,9 +107,17 @@ class TransformMapDataset(IndexedMapDataset[T]):
             out[place] = element
         return error
 
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"transform": self._transform}
+
+    def infer_element_spec(self) -> Any:
+        return output_spec(self._transform, get_element_spec(self._parent))
+
 
 class MapMapDataset(TransformMapDataset[T]):
     """Applies a function to every element."""
+
+    fingerprint_name = "map"
 
     def __init__(self, parent: MapDataset[Any], transform: transforms.Map | Callable[[Any], T]):
         super().__init__(parent, transform, function_of(transform, transforms.Map, "map", "map"))
@@ -103,6 +125,8 @@ class MapMapDataset(TransformMapDataset[T]):
 
 class MapWithIndexMapDataset(TransformMapDataset[T]):
     """Applies a function to every index and element."""
+
+    fingerprint_name = "map_with_index"
 
     def __init__(
         self, parent: MapDataset[Any], transform: transforms.MapWithIndex | Callable[[int, Any], T]
@@ -142,21 +166,26 @@ class TransformIterDataset(StageIterDataset[T]):
     def __str__(self) -> str:
         return f"{type(self).__name__}(transform={transform_name(self._transform)})"
 
-    def _length(self) -> int | None:
-        length: int | None = self._parent._length()
+    def known_length(self) -> int | None:
+        length: int | None = self._parent.known_length()
         return length
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"transform": self._transform}
+
+    def infer_element_spec(self) -> Any:
+        return output_spec(self._transform, get_element_spec(self._parent))
 
 
 class MapIterDataset(TransformIterDataset[T]):
     """Applies a function to every element; None stays None, unless a subclass wants it otherwise."""
 
+    fingerprint_name = "map"
+
     _skips_none = True
 
     def __init__(self, parent: IterDataset[Any], transform: transforms.Map | Callable[[Any], T]):
         super().__init__(parent, transform, function_of(transform, transforms.Map, "map", "map"))
-
-    def _iterator_over(self, parent: DatasetIterator[Any]) -> DatasetIterator[T]:
-        return MapDatasetIterator(parent, self)
 
     def apply_chunk(self, elements: list[Any], first: int) -> Transformed:
         del first
@@ -167,26 +196,14 @@ class MapIterDataset(TransformIterDataset[T]):
         else:
             error = apply_each(function, elements, out)
         if error is not None:
-            add_note(error, f"raised in {self}, over {self._sources()}.")
+            add_note(error, f"raised in {self}, over {self.describe_sources()}.")
         return Transformed(out, None, len(out), error)
-
-
-class MapDatasetIterator(ElementwiseIterator[T]):
-    """Maps chunk by chunk."""
-
-    def __init__(self, parent: DatasetIterator[Any], dataset: MapIterDataset[T]):
-        super().__init__(parent)
-        self._dataset = dataset
-
-    def __str__(self) -> str:
-        return f"MapDatasetIterator(transform={transform_name(self._dataset._transform)})"
-
-    def _transform(self, elements: list[Any]) -> Transformed:
-        return self._dataset.apply_chunk(elements, 0)
 
 
 class MapWithIndexIterDataset(TransformIterDataset[T]):
     """Applies a function to each element and how many there were before it."""
+
+    fingerprint_name = "map_with_index"
 
     def __init__(
         self, parent: IterDataset[Any], transform: transforms.MapWithIndex | Callable[[int, Any], T]
@@ -196,11 +213,8 @@ class MapWithIndexIterDataset(TransformIterDataset[T]):
         )
         super().__init__(parent, transform, function)
 
-    _aligned = True
-    _counter_name = "counter"
-
-    def _iterator_over(self, parent: DatasetIterator[Any]) -> DatasetIterator[T]:
-        return MapWithIndexDatasetIterator(parent, self)
+    counts_elements = True
+    counter_name = "counter"
 
     def apply_chunk(self, elements: list[Any], first: int) -> Transformed:
         function = self._function
@@ -212,21 +226,5 @@ class MapWithIndexIterDataset(TransformIterDataset[T]):
         chosen = skip_none if has_none(elements) else function
         error = _apply_indexed(chosen, count(first), elements, out)
         if error is not None:
-            note_element(error, self, first + len(out), self._sources())
+            note_element(error, self, first + len(out), self.describe_sources())
         return Transformed(out, None, len(out), error)
-
-
-class MapWithIndexDatasetIterator(CountingIterator[T]):
-    """Counts and maps chunk by chunk."""
-
-    _counter_name = "counter"
-
-    def __init__(self, parent: DatasetIterator[Any], dataset: MapWithIndexIterDataset[T]):
-        super().__init__(parent)
-        self._dataset = dataset
-
-    def __str__(self) -> str:
-        return f"MapWithIndexDatasetIterator(transform={transform_name(self._dataset._transform)})"
-
-    def _transform(self, elements: list[Any]) -> Transformed:
-        return self._dataset.apply_chunk(elements, self._count)

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
+from grain._lazy import LazyModule
 from grain.dataset.chunk import END, Chunk
+from grain.dataset.element_spec import get_element_spec
 from grain.dataset.fingerprint.changes import allowed_changes, difference, warn_of_mixture
-from grain.dataset.iterator import ChunkIterator, state_field
-from grain.dataset.several import ManyParentsMapDataset, checked_parents
+from grain.dataset.iter_dataset import IterDataset
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
+from grain.dataset.map_dataset import MapDataset
+from grain.dataset.selection import ManyParentsMapDataset, checked_parents
 from grain.index.mixing import Mixture, integer_weights, mixed_length
 from grain.index.permutation import IndexArray
 from grain.options import checked_int
+
+# Few nodes are fingerprinted, and none by a worker.
+if TYPE_CHECKING:
+    from grain.dataset.fingerprint import lines
+else:
+    lines = LazyModule("grain.dataset.fingerprint.lines")
 
 T = TypeVar("T")
 
@@ -162,6 +171,18 @@ class MixedMapDataset(ManyParentsMapDataset[T]):
         counts = _taken_of(self._mixture.weights, index)
         return dict(zip(self._names or (), counts, strict=True))
 
+    def fingerprint(self) -> list[lines.Line]:
+        names = self._names or range(len(self._parents))
+        weights = lines.stable_text(list(self._mixture.weights))
+        return [
+            *lines.nested_lines(zip(names, self._parents, strict=True)),
+            lines.Line("operation", f"mix(weights={weights})"),
+        ]
+
+    def components(self) -> dict[str, MapDataset[T]]:
+        """Return the named components."""
+        return dict(zip(self._names or (), self._parents, strict=True))
+
 
 class ChangedMapDataset(ManyParentsMapDataset[T]):
     """A mixture up to an index, and another one of named components from there on."""
@@ -225,6 +246,30 @@ class ChangedMapDataset(ManyParentsMapDataset[T]):
         earlier = self._before._taken(self._index)
         return {**earlier, **{name: start + count for name, start, count in goes_on}}
 
+    def fingerprint(self) -> list[lines.Line]:
+        since = f"from {self._index}"
+        names = self._names or ()
+        known, changed = self._before.components(), self._last_components()
+        weights = dict(zip(names, self._mixture.weights, strict=True))
+        return [
+            *self._before.fingerprint(),
+            *lines.nested_lines(
+                (f"{name}, {since}", component)
+                for name, component in changed.items()
+                if name not in known or known[name].fingerprint() != component.fingerprint()
+            ),
+            lines.Line("component", f"{since}: mix of {', '.join(map(lines.as_name, names))}"),
+            lines.Line("weights", f"{since}: {lines.stable_text(weights)}"),
+        ]
+
+    def components(self) -> dict[str, MapDataset[T]]:
+        """Return the named components before and after the change, as they were last."""
+        return self._before.components() | self._last_components()
+
+    def _last_components(self) -> dict[str, MapDataset[T]]:
+        names = self._names or ()
+        return dict(zip(names, self._parents[-len(names) :], strict=True))
+
 
 class MixedIterDataset(IterDataset[T]):
     """Datasets mixed in given proportions, until one that is asked has no more."""
@@ -241,11 +286,26 @@ class MixedIterDataset(IterDataset[T]):
         equal = [1] * len(self._parents)
         self._proportions = _checked_weights(equal if weights is None else weights, len(equal))
 
-    def __iter__(self) -> DatasetIterator[T]:
-        return MixedDatasetIterator([parent.__iter__() for parent in self._parents], self)
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
+        return MixedDatasetIterator(parents, self)
 
     def __str__(self) -> str:
         return f"MixedIterDataset([{len(self._parents)} parents], proportions={self._proportions})"
+
+    def fingerprint(self) -> list[lines.Line]:
+        names, weights = self._names, self._proportions
+        nested = lines.nested_lines(zip(names or range(len(weights)), self._parents, strict=True))
+        if names is None:
+            return [*nested, lines.Line("operation", f"mix(weights={lines.stable_text(weights)})")]
+        by_name = dict(zip(names, weights, strict=True))
+        return [
+            *nested,
+            lines.Line("component", f"mix of {', '.join(map(lines.as_name, names))}"),
+            lines.Line("weights", lines.stable_text(by_name)),
+        ]
+
+    def infer_element_spec(self) -> Any:
+        return get_element_spec(self._parents[0])
 
 
 class MixedDatasetIterator(ChunkIterator[T]):
@@ -307,7 +367,7 @@ class MixedDatasetIterator(ChunkIterator[T]):
                     break
             elements.append(chunk.elements[taken])
             self._taken_of[number] = taken + 1
-            mark = chunk.mark(taken)
+            mark = chunk.snapshot(taken)
             self._marks[number] = mark
             history.append((number, mark))
             self._index += 1

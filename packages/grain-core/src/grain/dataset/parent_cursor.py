@@ -59,7 +59,7 @@ class ParentCursor:
             return self._start or constant(self._parent.get_state())
         if self._chunk.live:
             return constant(self._chunk.state_after(place - 1))
-        return self._chunk.mark(place - 1)
+        return self._chunk.snapshot(place - 1)
 
     def keep(self, place: int) -> None:
         """Lets the next `pull` give the elements from `place` on again."""

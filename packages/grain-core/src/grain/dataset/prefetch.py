@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from grain.dataset.base import DatasetIterator, IterDataset
 from grain.dataset.context import current_context, executors
+from grain.dataset.iter_dataset import IterDataset, TransparentIterDataset
+from grain.dataset.iterator import DatasetIterator
+from grain.dataset.node import ExecutionTrait
 from grain.options import MultiprocessingOptions
 
 T = TypeVar("T")
@@ -37,7 +39,7 @@ def mp_prefetch(
     return ProcessPrefetchIterDataset(dataset, options, worker_init_fn)
 
 
-class ProcessPrefetchIterDataset(IterDataset[T]):
+class ProcessPrefetchIterDataset(TransparentIterDataset[T]):
     """The parent's elements, computed by worker processes."""
 
     def __init__(
@@ -50,6 +52,8 @@ class ProcessPrefetchIterDataset(IterDataset[T]):
         self._options = options
         self._worker_init_fn = worker_init_fn
 
+    execution_trait = ExecutionTrait.TRANSPARENT
+
     def __iter__(self) -> DatasetIterator[T]:
         context = current_context()
         prefetcher = executors().process_prefetcher()
@@ -61,7 +65,3 @@ class ProcessPrefetchIterDataset(IterDataset[T]):
 
     def __str__(self) -> str:
         return f"ProcessPrefetchIterDataset(options={self._options})"
-
-    def _length(self) -> int | None:
-        length: Any = self._parent._length()
-        return length if length is None else int(length)

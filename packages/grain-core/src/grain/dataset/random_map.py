@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from grain import transforms
-from grain._exceptions import note_element, transform_name
-from grain.dataset.base import IterDataset, MapDataset
-from grain.dataset.iterator import CountingIterator, DatasetIterator, Transformed
+from grain._exceptions import note_element
+from grain.dataset.iter_dataset import IterDataset
+from grain.dataset.iterator import Transformed
 from grain.dataset.map import TransformIterDataset, TransformMapDataset, function_of, has_none
+from grain.dataset.map_dataset import MapDataset
 from grain.index.permutation import IndexArray
 from grain.options import checked_int
 from grain.rng import RngPool
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 def _seed_of(dataset: Any, seed: int | None) -> int:
     if seed is None:
-        seed = dataset._default_seed
+        seed = dataset.default_seed
     if seed is None:
         raise ValueError(
             "`random_map` requires a seed. Please either provide it with `ds.seed(seed)` before any "
@@ -59,6 +60,8 @@ def _apply_random(
 class RandomMapMapDataset(TransformMapDataset[T]):
     """Applies a random function to every element; its draws depend on the seed and the index alone."""
 
+    fingerprint_name = "random_map"
+
     def __init__(self, parent: MapDataset[Any], transform: Any, seed: int | None = None):
         function = function_of(transform, transforms.RandomMap, "random_map", "random_map")
         super().__init__(parent, transform, function)
@@ -68,21 +71,23 @@ class RandomMapMapDataset(TransformMapDataset[T]):
     def _apply(self, indices: IndexArray, elements: list[Any], out: list[Any]) -> Exception | None:
         return _apply_random(self._function, self._rngs, indices.tolist(), elements, out)
 
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"transform": self._transform, "seed": self._seed}
+
 
 class RandomMapIterDataset(TransformIterDataset[T]):
     """Applies a random function to every element; its draws depend on the seed and the count."""
 
-    _aligned = True
-    _counter_name = "index_for_rng"
+    fingerprint_name = "random_map"
+
+    counts_elements = True
+    counter_name = "index_for_rng"
 
     def __init__(self, parent: IterDataset[Any], transform: Any, seed: int | None = None):
         function = function_of(transform, transforms.RandomMap, "random_map", "random_map")
         super().__init__(parent, transform, function)
         self._seed = _seed_of(self, seed)
         self._rngs = RngPool(self._seed)
-
-    def _iterator_over(self, parent: DatasetIterator[Any]) -> DatasetIterator[T]:
-        return RandomMapDatasetIterator(parent, self)
 
     def apply_chunk(self, elements: list[Any], first: int) -> Transformed:
         function = self._function
@@ -94,21 +99,8 @@ class RandomMapIterDataset(TransformIterDataset[T]):
         chosen = skip_none if has_none(elements) else function
         error = _apply_random(chosen, self._rngs, count(first), elements, out)
         if error is not None:
-            note_element(error, self, first + len(out), self._sources())
+            note_element(error, self, first + len(out), self.describe_sources())
         return Transformed(out, None, len(out), error)
 
-
-class RandomMapDatasetIterator(CountingIterator[T]):
-    """Counts and maps chunk by chunk."""
-
-    _counter_name = "index_for_rng"
-
-    def __init__(self, parent: DatasetIterator[Any], dataset: RandomMapIterDataset[T]):
-        super().__init__(parent)
-        self._dataset = dataset
-
-    def __str__(self) -> str:
-        return f"RandomMapDatasetIterator(transform={transform_name(self._dataset._transform)})"
-
-    def _transform(self, elements: list[Any]) -> Transformed:
-        return self._dataset.apply_chunk(elements, self._count)
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"transform": self._transform, "seed": self._seed}

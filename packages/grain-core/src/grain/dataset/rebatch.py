@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from grain import tree
 from grain._exceptions import add_note
-from grain.dataset.base import DatasetIterator, IterDataset
 from grain.dataset.batch import checked_batch_size
 from grain.dataset.chunk import END, Chunk
-from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.element_spec import ShapeDtypeStruct, get_element_spec
+from grain.dataset.iter_dataset import IterDataset
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.parent_cursor import ParentCursor
 from grain.dataset.validation import checked_iter_parent
 
@@ -31,18 +32,30 @@ class RebatchIterDataset(IterDataset[T]):
     [array([0, 1, 2, 3]), array([4, 5, 6, 7]), array([8, 9])]
     """
 
+    fingerprint_name = "rebatch"
+
     def __init__(self, parent: IterDataset[Any], batch_size: int, drop_remainder: bool = False):
         super().__init__(checked_iter_parent(type(self).__name__, parent))
         self._batch_size = checked_batch_size(batch_size)
         self._drop_remainder = drop_remainder
 
-    def __iter__(self) -> DatasetIterator[T]:
-        return RebatchDatasetIterator(self._parent.__iter__(), self)
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
+        return RebatchDatasetIterator(parents[0], self)
 
     def __str__(self) -> str:
         return (
             f"RebatchIterDataset(batch_size={self._batch_size}, "
             f"drop_remainder={self._drop_remainder})"
+        )
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"batch_size": self._batch_size, "drop_remainder": self._drop_remainder}
+
+    def infer_element_spec(self) -> Any:
+        size = self._batch_size if self._drop_remainder else None
+        return tree.map_leaves(
+            lambda leaf: ShapeDtypeStruct((size, *leaf.shape[1:]), leaf.dtype),
+            get_element_spec(self._parent),
         )
 
 
@@ -94,7 +107,7 @@ class RebatchDatasetIterator(ChunkIterator[T]):
                 except Exception as error:
                     # The batch that failed is gone; rows of the ones before it stay.
                     self._feed.keep(place + 1)
-                    add_note(error, f"raised in {dataset}, over {dataset._sources()}.")
+                    add_note(error, f"raised in {dataset}, over {dataset.describe_sources()}.")
                     return self._fail_after(error, self._run_of(batches, states))
         return self._run_of(batches, states)
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
-from grain.dataset.base import MapDataset
+from grain.dataset.chunk import END, Chunk
+from grain.dataset.element_spec import get_element_spec
 from grain.dataset.index_transform import IndexOnlyMapDataset
+from grain.dataset.iter_dataset import IterDataset
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
+from grain.dataset.map_dataset import MapDataset
+from grain.dataset.validation import checked_iter_parent
 from grain.index.permutation import IndexArray
 from grain.options import checked_int
 
@@ -15,6 +21,8 @@ T = TypeVar("T")
 
 class RepeatMapDataset(IndexOnlyMapDataset[T]):
     """The parent's epochs one after the other, each anew or all like the first."""
+
+    fingerprint_name = "repeat"
 
     def __init__(
         self, parent: MapDataset[T], num_epochs: int | None = None, reseed_each_epoch: bool = True
@@ -41,3 +49,87 @@ class RepeatMapDataset(IndexOnlyMapDataset[T]):
 
     def _places(self, indices: IndexArray) -> IndexArray:
         return indices if self._reseed else indices % self._parent_length
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"num_epochs": self._num_epochs, "same_each_epoch": not self._reseed}
+
+
+class RepeatIterDataset(IterDataset[T]):
+    """Goes through a dataset several times, or without end; every epoch is like the first.
+
+    To shuffle and transform anew in every epoch, repeat the `MapDataset` instead.
+
+    >>> import grain
+    >>> list(RepeatIterDataset(grain.MapDataset.range(2).to_iter_dataset(), 2))
+    [0, 1, 0, 1]
+    """
+
+    fingerprint_name = "repeat"
+
+    def __init__(self, parent: IterDataset[T], num_epochs: int | None = None):
+        super().__init__(checked_iter_parent(type(self).__name__, parent))
+        if num_epochs is not None:
+            num_epochs = checked_int("num_epochs", num_epochs, least=-(2**63))
+            if num_epochs <= 0:
+                raise ValueError(f"num_epochs must be positive, but got {num_epochs}.")
+        self._num_epochs = num_epochs
+
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
+        return RepeatDatasetIterator(parents[0], self._num_epochs)
+
+    def __str__(self) -> str:
+        return f"RepeatIterDataset(num_epochs={self._num_epochs})"
+
+    def known_length(self) -> int | None:
+        length = self._parent.known_length()
+        if length is None or self._num_epochs is None:
+            return 0 if length == 0 else None
+        return int(length * self._num_epochs)
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"num_epochs": self._num_epochs}
+
+    def infer_element_spec(self) -> Any:
+        return get_element_spec(self._parent)
+
+
+class RepeatDatasetIterator(ChunkIterator[T]):
+    """Sets its parent back to the start at the end of each epoch."""
+
+    def __init__(self, parent: DatasetIterator[T], num_epochs: int | None):
+        super().__init__(parent)
+        self._num_epochs = num_epochs
+        self._start = parent.get_state()
+        self._epoch = 0
+
+    def __str__(self) -> str:
+        return f"RepeatDatasetIterator(num_epochs={self._num_epochs})"
+
+    def _pull(self, limit: int) -> Chunk:
+        fresh = False
+        while self._num_epochs is None or self._epoch < self._num_epochs:
+            chunk = self._parent.next_chunk(limit)
+            if chunk.elements:
+                return self._in_this_epoch(chunk)
+            if fresh and self._num_epochs is None:
+                return END  # There is nothing to repeat.
+            self._epoch += 1
+            if self._epoch == self._num_epochs:
+                break
+            self._parent.set_state(self._start)
+            fresh = True
+        return END
+
+    def _in_this_epoch(self, chunk: Chunk) -> Chunk:
+        epoch, state_after = self._epoch, chunk.state_after
+        return Chunk(
+            chunk.elements, lambda place: {"parent": state_after(place), "epoch": epoch}, chunk.live
+        )
+
+    def _live_state(self) -> Any:
+        return {"parent": self._parent.get_state(), "epoch": self._epoch}
+
+    def _restore(self, state: Any) -> None:
+        epoch = int(state_field(state, "epoch", self))
+        self._parent.set_state(state_field(state, "parent", self))
+        self._epoch = epoch

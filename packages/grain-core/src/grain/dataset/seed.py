@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
-from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
 from grain.dataset.context import current_context, iteration_context
 from grain.dataset.index_transform import IndexOnlyMapDataset
+from grain.dataset.iter_dataset import IterDataset, TransparentIterDataset
+from grain.dataset.iterator import DatasetIterator
+from grain.dataset.map_dataset import MapDataset
 from grain.index.permutation import IndexArray
 from grain.options import DatasetOptions, checked_int
 
@@ -18,7 +21,12 @@ class WithSeedMapDataset(IndexOnlyMapDataset[T]):
 
     def __init__(self, parent: MapDataset[T], seed: int | None):
         super().__init__(parent)
-        self._own_seed = None if seed is None else checked_int("seed", seed, least=0)
+        self.own_seed = None if seed is None else checked_int("seed", seed, least=0)
+
+    fingerprint_name = "seed"
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"seed": self.own_seed}
 
     def __len__(self) -> int:
         return len(self._parent)
@@ -30,26 +38,24 @@ class WithSeedMapDataset(IndexOnlyMapDataset[T]):
         return indices
 
 
-class WithSeedIterDataset(IterDataset[T]):
+class WithSeedIterDataset(TransparentIterDataset[T]):
     """The parent's elements, with a seed for the random operations that follow."""
+
+    fingerprint_name = "seed"
 
     def __init__(self, parent: IterDataset[T], seed: int | None):
         super().__init__(parent)
-        self._own_seed = None if seed is None else checked_int("seed", seed, least=0)
-
-    def __iter__(self) -> DatasetIterator[T]:
-        iterator: DatasetIterator[T] = self._parent.__iter__()
-        return iterator
+        self.own_seed = None if seed is None else checked_int("seed", seed, least=0)
 
     def __str__(self) -> str:
         return "WithOptionsIterDataset"
 
-    def _length(self) -> int | None:
-        return _known_length(self._parent)
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"seed": self.own_seed}
 
 
-class WithOptionsIterDataset(IterDataset[T]):
-    """The parent's elements, read with given options; those given further down win."""
+class WithOptionsIterDataset(TransparentIterDataset[T]):
+    """The parent's elements, read with given options; options given further upstream win."""
 
     def __init__(self, parent: IterDataset[T], options: DatasetOptions):
         super().__init__(parent)
@@ -60,20 +66,13 @@ class WithOptionsIterDataset(IterDataset[T]):
             )
         self._options = options
 
-    def __iter__(self) -> DatasetIterator[T]:
-        context = current_context()
-        merged = context.options.merge(self._options)
-        with iteration_context(type(context)(options=merged, executor=context.executor)):
-            iterator: DatasetIterator[T] = self._parent.__iter__()
-        return iterator
-
     def __str__(self) -> str:
         return f"WithOptionsIterDataset(options={self._options})"
 
-    def _length(self) -> int | None:
-        return _known_length(self._parent)
-
-
-def _known_length(dataset: Any) -> int | None:
-    length: int | None = dataset._length()
-    return length
+    def make_parent_iterators(
+        self, make: Callable[[Any], DatasetIterator[Any]]
+    ) -> list[DatasetIterator[Any]]:
+        context = current_context()
+        merged = context.options.merge(self._options)
+        with iteration_context(context._replace(options=merged)):
+            return super().make_parent_iterators(make)

@@ -10,9 +10,10 @@ import numpy as np
 
 from grain import transforms, tree
 from grain._exceptions import as_failure, note_element
-from grain.dataset.base import IndexedMapDataset, MapDataset
 from grain.dataset.batch import BatchFn, checked_batch_fn, checked_batch_size
 from grain.dataset.chunk import PartialRead
+from grain.dataset.map_dataset import IndexedMapDataset, MapDataset
+from grain.dataset.node import computed
 from grain.dataset.validation import checked_map_parent
 from grain.index.permutation import IndexArray
 from grain.index.sharding import global_steps
@@ -136,6 +137,8 @@ class ShardBatchesMapDataset(IndexedMapDataset[T]):
     [[[0, 2], [4, 1]], [[1, 3], [0, 2]]]
     """
 
+    fingerprint_name = "shard_batches"
+
     def __init__(
         self,
         parent: MapDataset[Any],
@@ -150,7 +153,7 @@ class ShardBatchesMapDataset(IndexedMapDataset[T]):
         super().__init__(checked_map_parent("ShardBatchesMapDataset", parent))
         self._shard = checked_shard_options(shard_options)
         checked_type("mask_name", mask_name, str, "a text")
-        if parent._sparse:
+        if parent.is_sparse:
             raise ValueError(
                 "Batches of shards can not follow `MapDataset.filter`: which elements it leaves is "
                 "not known, and shards would not have equally many batches. "
@@ -181,7 +184,7 @@ class ShardBatchesMapDataset(IndexedMapDataset[T]):
             f"remainder={self._remainder.value!r})"
         )
 
-    def _read(self, indices: IndexArray) -> list[Any]:
+    def read_many(self, indices: IndexArray) -> list[Any]:
         if not indices.size:
             return []
         epochs, steps = np.divmod(indices, self._length)
@@ -204,7 +207,7 @@ class ShardBatchesMapDataset(IndexedMapDataset[T]):
 
     def _read_full(self, indices: IndexArray, full: IndexArray) -> list[Any]:
         """Batches that every shard can fill."""
-        batches = self._batches._read(full)
+        batches = self._batches.read_many(full)
         if self._remainder is not Remainder.PAD:
             return batches
         masked: list[Any] = []
@@ -230,16 +233,24 @@ class ShardBatchesMapDataset(IndexedMapDataset[T]):
             places = places[places < self._parent_length]
             real = places.size
         shown = places if real else np.array([first], np.int64)
-        elements = self._parent._read(shown + epoch * self._parent_length)
+        elements = self._parent.read_many(shown + epoch * self._parent_length)
         if isinstance(elements, PartialRead):
             raise elements.error
         return self._make.map(Share(elements, real))
 
     def _failed(self, batches: list[Any], raised: Exception, index: int) -> PartialRead:
         error = as_failure(raised)
-        note_element(error, self, index, self._sources())
+        note_element(error, self, index, self.describe_sources())
         return PartialRead(batches, error)
 
-    @property
-    def _dense(self) -> bool:
+    @computed
+    def is_dense(self) -> bool:
         return self._batch_fn is None
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {
+            "shard": self._shard,
+            "batch_size": self._batch_size,
+            "remainder": self._remainder,
+            "batch_fn": self._batch_fn,
+        }

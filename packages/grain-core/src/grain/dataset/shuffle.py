@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from grain.dataset.base import MapDataset
 from grain.dataset.index_transform import IndexOnlyMapDataset
+from grain.dataset.map_dataset import MapDataset
 from grain.index.permutation import IndexArray, shuffle_epochs, shuffle_one
 from grain.options import checked_int
 
@@ -20,10 +20,12 @@ _STRETCH = 2048
 class ShuffleMapDataset(IndexOnlyMapDataset[T]):
     """The parent's elements in shuffled order."""
 
+    fingerprint_name = "shuffle"
+
     def __init__(self, parent: MapDataset[T], seed: int | None = None):
         super().__init__(parent)
         if seed is None:
-            seed = self._default_seed
+            seed = self.default_seed
             if seed is None:
                 raise ValueError(
                     "`shuffle` requires a seed. Please provide it with `ds.seed(seed)` before it, or "
@@ -64,3 +66,6 @@ class ShuffleMapDataset(IndexOnlyMapDataset[T]):
         if count > 2 and not (indices[1:] > indices[:-1]).all():
             return shuffle_epochs(indices, self._length, self._seed)
         return places[first - begin : first - begin + count]
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"seed": self._seed}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from grain.dataset.base import MapDataset, as_index
 from grain.dataset.index_transform import IndexOnlyMapDataset
+from grain.dataset.map_dataset import MapDataset, as_index
 from grain.index.permutation import IndexArray
 from grain.index.slicing import pick_indices, slice_indices, slice_length
 
@@ -32,6 +32,8 @@ def slice_map_dataset(
 class SliceMapDataset(IndexOnlyMapDataset[T]):
     """Every `step`-th element from `start` to `stop`; later epochs come from the parent's."""
 
+    fingerprint_name = "slice"
+
     def __init__(self, parent: MapDataset[T], sl: builtins.slice):
         super().__init__(parent)
         self._parent_length = len(parent)
@@ -47,9 +49,17 @@ class SliceMapDataset(IndexOnlyMapDataset[T]):
     def _places(self, indices: IndexArray) -> IndexArray:
         return slice_indices(indices, self._start, self._step, self._length, self._parent_length)
 
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        start, stop, step = self._start, self._stop, self._step
+        # A slice to the end stays the same when the source grows.
+        end = None if step > 0 and stop == self._parent_length else stop
+        return {"start": start or None, "stop": end, "step": None if step == 1 else step}
+
 
 class PickMapDataset(IndexOnlyMapDataset[T]):
     """The elements at given indices, in the order given, repeats included."""
+
+    fingerprint_name = "slice"
 
     def __init__(self, parent: MapDataset[T], picked: Sequence[int]):
         super().__init__(parent)
@@ -75,3 +85,6 @@ class PickMapDataset(IndexOnlyMapDataset[T]):
 
     def _places(self, indices: IndexArray) -> IndexArray:
         return pick_indices(indices, self._picked, self._parent_length)
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"picked": self._picked}

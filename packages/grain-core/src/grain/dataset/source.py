@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from grain import tree
 from grain._exceptions import note_element
-from grain.dataset.base import IndexedMapDataset, IterDataset
+from grain._lazy import LazyModule
 from grain.dataset.chunk import PartialRead
+from grain.dataset.element_spec import ShapeDtypeStruct, spec_of
+from grain.dataset.iter_dataset import IterDataset
+from grain.dataset.map_dataset import IndexedMapDataset
+from grain.dataset.node import computed
 from grain.index.permutation import IndexArray
 from grain.memory.allocation import allocate
 from grain.options import ReadOptions
+
+# Few nodes are fingerprinted, and none by a worker.
+if TYPE_CHECKING:
+    from grain.dataset.fingerprint import lines
+else:
+    lines = LazyModule("grain.dataset.fingerprint.lines")
 
 T = TypeVar("T")
 
@@ -72,7 +82,7 @@ class SourceMapDataset(IndexedMapDataset[T]):
             return indices
         return indices % length
 
-    def _read(self, indices: IndexArray) -> list[Any]:
+    def read_many(self, indices: IndexArray) -> list[Any]:
         if not indices.size:
             return []
         wrapped = self._wrapped(indices).tolist()
@@ -108,7 +118,7 @@ class SourceMapDataset(IndexedMapDataset[T]):
             return PartialRead(elements, stopped)
         return elements
 
-    def _columns(self, indices: IndexArray) -> Any:
+    def read_columns(self, indices: IndexArray) -> Any:
         source = self._source
         if type(source) is np.ndarray:
             if source.dtype.kind not in _STACKABLE or not source.dtype.isnative:
@@ -135,13 +145,31 @@ class SourceMapDataset(IndexedMapDataset[T]):
                 raise wrong
         return _writeable(columns)
 
-    @property
-    def _columnar(self) -> bool:
+    @computed
+    def is_columnar(self) -> bool:
         return type(self._source) is np.ndarray or hasattr(self._source, "__getcolumns__")
 
-    @property
-    def _dense(self) -> bool:
+    @computed
+    def is_dense(self) -> bool:
         return type(self._source) is np.ndarray
+
+    def fingerprint(self) -> list[lines.Line]:
+        return lines.source_lines(self._source)
+
+    def infer_element_spec(self) -> Any:
+        source = self._source
+        if type(source) is np.ndarray:
+            return ShapeDtypeStruct(source.shape[1:], source.dtype)
+        given = getattr(source, "element_spec", None)
+        if given is not None:
+            return given() if callable(given) else given
+        if type(source) in (list, tuple) and source:
+            return spec_of(source[0])  # In memory already: looking at an element costs nothing.
+        raise NotImplementedError(
+            f"`element_spec` inference is not implemented for {type(self).__name__}: "
+            f"{type(source).__name__} has no attribute `element_spec` that gives the spec of its "
+            "records."
+        )
 
 
 def _miscounted(source: Any, method: str, given: int, asked: list[int]) -> ValueError:
@@ -189,7 +217,7 @@ class RangeMapDataset(IndexedMapDataset[int]):
         options = ReadOptions(prefetch_buffer_size=0) if read_options is None else read_options
         return super().to_iter_dataset(options, allow_nones=allow_nones)
 
-    def _read(self, indices: IndexArray) -> list[Any]:
+    def read_many(self, indices: IndexArray) -> list[Any]:
         if not indices.size:
             return []
         if not self._small:
@@ -197,16 +225,22 @@ class RangeMapDataset(IndexedMapDataset[int]):
         numbers: list[Any] = self._values(indices).tolist()
         return numbers
 
-    def _columns(self, indices: IndexArray) -> Any:
+    def read_columns(self, indices: IndexArray) -> Any:
         return self._values(indices) if self._small and indices.size else None
 
-    @property
-    def _columnar(self) -> bool:
+    @computed
+    def is_columnar(self) -> bool:
         return self._small
 
     def _values(self, indices: IndexArray) -> IndexArray:
         return self.start + (indices % self._length) * self.step
 
-    @property
-    def _dense(self) -> bool:
+    @computed
+    def is_dense(self) -> bool:
         return True
+
+    def fingerprint(self) -> list[lines.Line]:
+        return [lines.Line("source", repr(self._range))]
+
+    def infer_element_spec(self) -> Any:
+        return ShapeDtypeStruct((), np.dtype(np.int64))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from grain.dataset.base import MapDataset
 from grain.dataset.index_transform import IndexOnlyMapDataset
 from grain.dataset.map import TransformMapDataset
+from grain.dataset.map_dataset import MapDataset
 from grain.dataset.repeat import RepeatMapDataset
 from grain.dataset.seed import WithSeedMapDataset
 from grain.dataset.source import RangeMapDataset, SourceMapDataset
@@ -88,6 +88,8 @@ def _nodes(ds: Any) -> list[Any]:
 class SplitMapDataset(IndexOnlyMapDataset[T]):
     """Elements that a permutation of the whole dataset puts in one stretch, in its order."""
 
+    fingerprint_name = "split"
+
     def __init__(self, parent: MapDataset[T], seed: int, first: int, length: int):
         super().__init__(parent)
         self._seed = seed
@@ -114,3 +116,6 @@ class SplitMapDataset(IndexOnlyMapDataset[T]):
         within = indices - epochs * self._length + self._first
         places = permute(within, self._parent_length - 1, self._seed)
         return places + epochs * self._parent_length if self._follows_epochs else places
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"seed": self._seed, "first": self._first, "length": self._length}

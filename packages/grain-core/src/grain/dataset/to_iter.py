@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
+from grain._lazy import LazyModule
 from grain.dataset.chunk import END, Chunk, EndOfDataError, PartialRead
 from grain.dataset.context import BlockReader, executors
+from grain.dataset.element_spec import get_element_spec
 from grain.dataset.filter import DropRateMonitor
-from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.iter_dataset import IterDataset
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map import has_none
-from grain.dataset.stages import iterate
+from grain.dataset.map_dataset import MapDataset
+from grain.dataset.node import ExecutionTrait
 from grain.options import ReadOptions, checked_int
+
+# Few nodes are fingerprinted, and none by a worker.
+if TYPE_CHECKING:
+    from grain.dataset.fingerprint import lines
+else:
+    lines = LazyModule("grain.dataset.fingerprint.lines")
 
 T = TypeVar("T")
 
@@ -37,9 +47,17 @@ class PrefetchIterDataset(IterDataset[T]):
         self._read_options = read_options or ReadOptions()
         self._allow_nones = allow_nones
 
-    def __iter__(self) -> DatasetIterator[T]:
-        iterator = iterate(self)
-        return PrefetchDatasetIterator(self) if iterator is None else iterator
+    def make_parent_iterators(
+        self, make: Callable[[Any], DatasetIterator[Any]]
+    ) -> list[DatasetIterator[Any]]:
+        del make
+        return []  # The parent is read by index.
+
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
+        del parents
+        return PrefetchDatasetIterator(self)
+
+    execution_trait = ExecutionTrait.BOUNDARY
 
     def __str__(self) -> str:
         return (
@@ -55,10 +73,19 @@ class PrefetchIterDataset(IterDataset[T]):
             f"allow_nones={self._allow_nones})"
         )
 
-    def _length(self) -> int | None:
-        if self._parent._sparse and not self._allow_nones:
+    def known_length(self) -> int | None:
+        if self._parent.is_sparse and not self._allow_nones:
             return None
         return len(self._parent)
+
+    def fingerprint(self) -> list[lines.Line]:
+        upstream: list[lines.Line] = self._parent.fingerprint()
+        if not self._allow_nones:
+            return upstream
+        return [*upstream, lines.Line("operation", "to_iter_dataset(allow_nones=True)")]
+
+    def infer_element_spec(self) -> Any:
+        return get_element_spec(self._parent)
 
 
 class PrefetchDatasetIterator(ChunkIterator[T]):
@@ -120,6 +147,12 @@ class PrefetchDatasetIterator(ChunkIterator[T]):
             places = places[: bisect_left(places, len(elements))]
         return _run_among([elements[place] for place in places], elements, first), excess
 
+    def index_from_state(self, state: Any) -> int:
+        return int(state_field(state, "next_index", self))
+
+    def state_from_index(self, index: int) -> Any:
+        return {"next_index": index}
+
     def _live_state(self) -> Any:
         return {"next_index": self._next_index}
 
@@ -172,7 +205,7 @@ class InlineReader:
 
     def read(self, limit: int) -> list[Any]:
         end = min(self._next + max(1, limit), self._stop)
-        elements = self._dataset._read(np.arange(self._next, end, dtype=np.int64))
+        elements = self._dataset.read_many(np.arange(self._next, end, dtype=np.int64))
         self._next += len(elements)
         return elements
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from grain import transforms, tree
-from grain.dataset.base import IterDataset
+from grain.dataset.element_spec import ShapeDtypeStruct, get_element_spec
 from grain.dataset.flat_map import FlatMapIterDataset
+from grain.dataset.iter_dataset import IterDataset
 
 T = TypeVar("T")
 
@@ -45,8 +46,19 @@ class UnbatchIterDataset(FlatMapIterDataset[T]):
     [0, 1, 2, 3, 4]
     """
 
+    fingerprint_name = "unbatch"
+
     def __init__(self, parent: IterDataset[Any]):
         super().__init__(parent, Unbatch())
 
     def __str__(self) -> str:
         return "UnbatchIterDataset"
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {}
+
+    def infer_element_spec(self) -> Any:
+        return tree.map_leaves(
+            lambda leaf: ShapeDtypeStruct(leaf.shape[1:], leaf.dtype),
+            get_element_spec(self._parent),
+        )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from grain.dataset.base import IterDataset, MapDataset
+from grain.dataset.iter_dataset import IterDataset
+from grain.dataset.map_dataset import MapDataset
 
 
 def checked_iter_parent(name: str, parent: Any) -> IterDataset[Any]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
 from grain.dataset.chunk import END, Chunk
+from grain.dataset.element_spec import get_element_spec
 from grain.dataset.index_transform import IndexOnlyMapDataset
-from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.iter_dataset import IterDataset
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
+from grain.dataset.map_dataset import MapDataset
 from grain.dataset.parent_cursor import ParentCursor
 from grain.dataset.validation import checked_iter_parent, checked_map_parent
 from grain.index.permutation import IndexArray, permute, shuffle_epochs, shuffle_windows
@@ -42,6 +44,8 @@ class WindowShuffleMapDataset(IndexOnlyMapDataset[T]):
     [1, 2, 0, 3, 5, 4]
     """
 
+    fingerprint_name = "window_shuffle"
+
     def __init__(
         self, parent: MapDataset[T], *, window_size: int, seed: int, within_epochs: bool = False
     ):
@@ -60,21 +64,36 @@ class WindowShuffleMapDataset(IndexOnlyMapDataset[T]):
         # Windows follow each other like the epochs of a dataset as long as one of them.
         return shuffle_epochs(indices, self._window_size, self._seed)
 
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {
+            "window_size": self._window_size,
+            "seed": self._seed,
+            "within_epochs": self._within_epochs,
+        }
+
 
 class WindowShuffleIterDataset(IterDataset[T]):
     """Reads a window of elements and gives them in shuffled order, window after window."""
+
+    fingerprint_name = "window_shuffle"
 
     def __init__(self, parent: IterDataset[T], *, window_size: int, seed: int):
         super().__init__(checked_iter_parent(type(self).__name__, parent))
         self._window_size = checked_int("window_size", window_size, least=1)
         self._seed = _checked_seed(seed)
 
-    def __iter__(self) -> DatasetIterator[T]:
-        return WindowShuffleDatasetIterator(self._parent.__iter__(), self)
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
+        return WindowShuffleDatasetIterator(parents[0], self)
 
-    def _length(self) -> int | None:
-        length: int | None = self._parent._length()
+    def known_length(self) -> int | None:
+        length: int | None = self._parent.known_length()
         return length
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"window_size": self._window_size, "seed": self._seed}
+
+    def infer_element_spec(self) -> Any:
+        return get_element_spec(self._parent)
 
 
 class WindowShuffleDatasetIterator(ChunkIterator[T]):

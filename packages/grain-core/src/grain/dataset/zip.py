@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from grain.dataset.base import DatasetIterator, IndexedMapDataset, IterDataset, MapDataset
 from grain.dataset.chunk import END, Chunk, PartialRead
-from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.element_spec import get_element_spec
+from grain.dataset.iter_dataset import IterDataset
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
+from grain.dataset.map_dataset import IndexedMapDataset, MapDataset
+from grain.dataset.node import computed
 from grain.dataset.parent_cursor import constant
 from grain.index.permutation import IndexArray
 
@@ -38,6 +41,8 @@ class ZipMapDataset(IndexedMapDataset[tuple[Any, ...]]):
     [(0, 'a'), (1, 'b')]
     """
 
+    fingerprint_name = "zip"
+
     def __init__(self, parents: Sequence[MapDataset[Any]]):
         super().__init__(_checked_parents(parents, (MapDataset,), "ZipMapDataset"))
         lengths = [len(parent) for parent in parents]
@@ -51,39 +56,42 @@ class ZipMapDataset(IndexedMapDataset[tuple[Any, ...]]):
     def __str__(self) -> str:
         return f"ZipMapDataset[{len(self._parents)} parents]"
 
-    def _read(self, indices: IndexArray) -> list[Any]:
+    def read_many(self, indices: IndexArray) -> list[Any]:
         if not indices.size:
             return []
         columns = []
         end, failure = indices.size, None
         for parent in self._parents:
             # A parent that fails later than another one fails for nobody.
-            elements = parent._read(indices[:end])
+            elements = parent.read_many(indices[:end])
             if isinstance(elements, PartialRead):
                 end, failure = len(elements), elements.error
             columns.append(elements)
         tuples = list(zip(*columns, strict=False))
         return tuples if failure is None else PartialRead(tuples, failure)
 
-    def _columns(self, indices: IndexArray) -> Any:
-        if not self._columnar:
+    def read_columns(self, indices: IndexArray) -> Any:
+        if not self.is_columnar:
             return None
         stacked = []
         for parent in self._parents:
-            columns = parent._columns(indices)
+            columns = parent.read_columns(indices)
             if columns is None:
                 return None
             stacked.append(columns)
         return tuple(stacked)
 
-    @property
-    def _columnar(self) -> bool:
-        return all(parent._columnar and parent._dense for parent in self._parents)
+    @computed
+    def is_columnar(self) -> bool:
+        return all(parent.is_columnar and parent.is_dense for parent in self._parents)
 
-    @property
-    def _dense(self) -> bool:
+    @computed
+    def is_dense(self) -> bool:
         # An element may be a tuple of Nones; it is never None itself.
         return True
+
+    def infer_element_spec(self) -> Any:
+        return tuple(get_element_spec(parent) for parent in self._parents)
 
 
 class ZipIterDataset(IterDataset[tuple[Any, ...]]):
@@ -95,25 +103,35 @@ class ZipIterDataset(IterDataset[tuple[Any, ...]]):
         one ends the stream.
     """
 
+    fingerprint_name = "zip"
+
     def __init__(self, parents: Sequence[IterDataset[Any]], *, strict: bool = True):
         # A map dataset will do: it can be iterated as well.
         super().__init__(_checked_parents(parents, (IterDataset, MapDataset), "ZipIterDataset"))
         self._strict = strict
 
-    def __iter__(self) -> DatasetIterator[tuple[Any, ...]]:
-        return ZipDatasetIterator([parent.__iter__() for parent in self._parents], self._strict)
+    def make_iterator(
+        self, parents: Sequence[DatasetIterator[Any]]
+    ) -> DatasetIterator[tuple[Any, ...]]:
+        return ZipDatasetIterator(parents, self._strict)
 
     def __str__(self) -> str:
         return f"ZipIterDataset[{len(self._parents)} parents](strict={self._strict})"
 
-    def _length(self) -> int | None:
+    def known_length(self) -> int | None:
         lengths = [
-            len(parent) if isinstance(parent, MapDataset) else parent._length()
+            len(parent) if isinstance(parent, MapDataset) else parent.known_length()
             for parent in self._parents
         ]
         if any(length is None for length in lengths):
             return None
         return min(lengths)
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"strict": self._strict}
+
+    def infer_element_spec(self) -> Any:
+        return tuple(get_element_spec(parent) for parent in self._parents)
 
 
 class ZipDatasetIterator(ChunkIterator[tuple[Any, ...]]):
@@ -150,10 +168,10 @@ class ZipDatasetIterator(ChunkIterator[tuple[Any, ...]]):
         count = min(count, max(1, limit))
         tuples = list(zip(*[chunk.elements[:count] for chunk in chunks], strict=True))
         given = list(chunks)
-        self._marks = [chunk.mark(count - 1) for chunk in given]
+        self._marks = [chunk.snapshot(count - 1) for chunk in given]
         self._chunks = [chunk.rest(count) for chunk in given]
         live = any(chunk.live for chunk in given)
-        return Chunk(tuples, lambda place: _state([chunk.mark(place) for chunk in given]), live)
+        return Chunk(tuples, lambda place: _state([chunk.snapshot(place) for chunk in given]), live)
 
     def _keep_aligned(self, number: int, before: Any) -> None:
         """Drops an element of every other parent when the one at `number` lost one to an error."""
@@ -168,13 +186,13 @@ class ZipDatasetIterator(ChunkIterator[tuple[Any, ...]]):
                 self._chunks[other] = parent.next_chunk(1)
             chunk = self._chunks[other]
             if chunk.elements:
-                self._marks[other] = chunk.mark(0)
+                self._marks[other] = chunk.snapshot(0)
                 self._chunks[other] = chunk.rest(1)
 
     def _end(self, number: int) -> Chunk:
         """The parent at `number` has no more: what the ones before it have is lost."""
         for earlier in range(number):
-            self._marks[earlier] = self._chunks[earlier].mark(0)
+            self._marks[earlier] = self._chunks[earlier].snapshot(0)
         self._marks[number] = constant(self._parents[number].get_state())
         if not self._strict:
             return END

@@ -139,7 +139,7 @@ def _work(dataset: Any, tasks: _Tasks) -> None:
         block.begin, busy = time.perf_counter(), time.thread_time()
         indices = np.arange(block.start, block.start + block.count, dtype=np.int64)
         try:
-            block.elements = dataset._read(indices) if block.count else []
+            block.elements = dataset.read_many(indices) if block.count else []
         except BaseException as error:  # A bug here, or an exit: the consumer must hear of it.
             failure = error if isinstance(error, Exception) else RuntimeError(repr(error))
             block.elements = PartialRead([], failure)

@@ -38,7 +38,7 @@ class FusedDropMonitor:
         if not chain.boundary._allow_nones:
             self._watches[0] = DropRateMonitor(chain.boundary._iterator_name, options)
         for place, stage in enumerate(chain.stages, start=1):
-            if stage._drops:
+            if stage.drops_elements:
                 name = "FilterDatasetIterator" + str(stage).removeprefix(type(stage).__name__)
                 self._watches[place] = DropRateMonitor(name, options)
 

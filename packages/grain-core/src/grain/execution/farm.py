@@ -10,7 +10,8 @@ from grain.dataset.base import DatasetIterator, IterDataset
 from grain.dataset.chunk import Chunk
 from grain.dataset.context import IterationContext, iteration_context
 from grain.dataset.iterator import ChunkIterator
-from grain.dataset.stages import StageIterDataset
+from grain.dataset.node import ExecutionTrait
+from grain.dataset.stages import STAGES, StageIterDataset
 from grain.dataset.to_iter import PrefetchIterDataset
 from grain.execution.fused_iterator import FusedIterator
 from grain.execution.fused_stage import FusedStage
@@ -21,6 +22,8 @@ from grain.execution.worker_session import WorkerSession
 from grain.execution.worker_states import as_one_position
 
 T = TypeVar("T")
+
+_DIVISIBLE = (ExecutionTrait.BOUNDARY, ExecutionTrait.INTERLEAVED)
 
 
 class ProcessExecutor:
@@ -35,10 +38,10 @@ class ProcessExecutor:
         """The iterator of a dataset whose topmost operations are functions of stretches."""
         stages: list[StageIterDataset[Any]] = []
         base = dataset
-        while _is_stage(base):
+        while base.execution_trait in STAGES:
             stages.insert(0, base)
             base = base._parent
-        if type(base) is PrefetchIterDataset:
+        if base.execution_trait is ExecutionTrait.BOUNDARY:
             fused = _fusible(base, stages)
             return self._over(self._fused(base, stages[:fused]), stages[fused:])
         if not stages:
@@ -57,7 +60,7 @@ class ProcessExecutor:
         """The iterator of a chain."""
 
         def without_counting() -> DatasetIterator[Any]:
-            first = next(number for number, stage in enumerate(stages) if stage._aligned)
+            first = next(number for number, stage in enumerate(stages) if stage.counts_elements)
             return self._over(self._fused(boundary, stages[:first]), stages[first:])
 
         chain = FusedStage(boundary, stages)
@@ -74,14 +77,8 @@ class ProcessExecutor:
             if functions:
                 iterator = OffloadIterator(iterator, functions, self.workers, self._buffer_size)
             if rest:
-                iterator = rest.pop(0)._iterator_over(iterator)
+                iterator = rest.pop(0).make_iterator([iterator])
         return iterator
-
-
-def _is_stage(dataset: Any) -> bool:
-    """Whether an operation is what it says; a subclass may iterate in a way of its own."""
-    own = type(dataset).__iter__ is not StageIterDataset.__iter__
-    return isinstance(dataset, StageIterDataset) and not own
 
 
 def _fusible(boundary: PrefetchIterDataset[Any], stages: Sequence[StageIterDataset[Any]]) -> int:
@@ -89,12 +86,12 @@ def _fusible(boundary: PrefetchIterDataset[Any], stages: Sequence[StageIterDatas
 
     One that counts elements needs all of them to be there: none may be dropped below it.
     """
-    dense = boundary._allow_nones or not boundary._parent._sparse
+    dense = boundary._allow_nones or not boundary._parent.is_sparse
     for number, stage in enumerate(stages):
-        if stage._aligned and not dense:
+        if stage.counts_elements and not dense:
             return number
-        if stage._drops:
-            if any(lower._aligned for lower in stages[:number]):
+        if stage.drops_elements:
+            if any(lower.counts_elements for lower in stages[:number]):
                 return number
             dense = False
     return len(stages)
@@ -121,6 +118,12 @@ class ProcessPrefetchIterator(ChunkIterator[T]):
         ):
             return self._parent._here()
         return super()._here()
+
+    def index_from_state(self, state: Any) -> int:
+        return self._parent.index_from_state(state)
+
+    def state_from_index(self, index: int) -> Any:
+        return self._parent.state_from_index(index)
 
     def _live_state(self) -> Any:
         return self._parent.get_state()
@@ -154,6 +157,6 @@ def prefetch_in_processes(
 
 def _has_blocks(dataset: Any) -> bool:
     """Whether a dataset reads from a map dataset, or from several streams that can be divided."""
-    if type(dataset) is PrefetchIterDataset or hasattr(dataset, "_datasets"):
+    if getattr(dataset, "execution_trait", None) in _DIVISIBLE:
         return True
-    return any(_has_blocks(parent) for parent in getattr(dataset, "_parents", ()))
+    return any(_has_blocks(parent) for parent in getattr(dataset, "parents", ()))

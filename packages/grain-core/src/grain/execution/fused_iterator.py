@@ -14,7 +14,7 @@ from grain.dataset.base import DatasetIterator
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.context import iteration_context
 from grain.dataset.iterator import ChunkIterator, state_field
-from grain.dataset.stages import without_counts
+from grain.dataset.stages import with_counts, without_counts
 from grain.execution.drop_rate import Excess, FusedDropMonitor
 from grain.execution.fused_stage import Block, BlockResult, FusedStage
 from grain.execution.processes.pool import NotOutstanding
@@ -215,6 +215,26 @@ class FusedIterator(ChunkIterator[T]):
             self._instead = self._stand_in()
         self._instead.set_state(state)
         return self._instead.next_chunk(limit)
+
+    def index_from_state(self, state: Any) -> int:
+        stages = self._chain.stages
+        if any(stage.drops_elements for stage in stages):
+            return super().index_from_state(state)
+        _, below = without_counts(stages, state, self)
+        index = int(state_field(below, "next_index", self))
+        for stage in stages:
+            index = -(-index // stage.group_size)
+        return index
+
+    def state_from_index(self, index: int) -> Any:
+        stages = self._chain.stages
+        if any(stage.drops_elements for stage in stages):
+            return super().state_from_index(index)
+        counts = []
+        for stage in reversed(stages):
+            index = stage.first_input(index)
+            counts.append(index)
+        return with_counts(stages, counts[::-1], {"next_index": index})
 
     def _live_state(self) -> Any:
         if self._instead is not None:

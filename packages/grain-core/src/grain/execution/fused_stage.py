@@ -92,11 +92,10 @@ class FusedStage:
     def __init__(self, boundary: PrefetchIterDataset[Any], stages: Sequence[StageIterDataset[Any]]):
         self.boundary = boundary
         self.stages = tuple(stages)
-        self.aligned = any(stage._aligned for stage in self.stages)
+        self.aligned = any(stage.counts_elements for stage in self.stages)
         self.group = 1
         for stage in self.stages:
-            if isinstance(stage, BatchIterDataset):
-                self.group *= stage._batch_size
+            self.group *= stage.group_size
         self._reader = _BlockReader(boundary._parent, boundary._read_options)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -160,8 +159,8 @@ class FusedStage:
                 # The element that failed is gone; reading goes on behind it.
                 error, failed, whole = result.error, number, False
                 next_index = ends[result.processed]
-            if result.places is not None:
-                ends = [ends[place] for place in result.places]
+            if result.offsets is not None:
+                ends = [ends[place] for place in result.offsets]
             elements = result.elements
             if short and whole:
                 # A short batch is known to be the last one only at the end.
@@ -203,7 +202,7 @@ class _BlockReader(SplitReader):
         if self.waits and self._max_threads > 1 and indices.size > 1:
             return self._read_split(indices)
         started, busy, pauses = time.perf_counter(), time.thread_time(), _pauses()
-        elements: list[Any] = self._dataset._read(indices)
+        elements: list[Any] = self._dataset.read_many(indices)
         seconds = time.perf_counter() - started
         waiting = seconds - (time.thread_time() - busy)
         # Who was merely kept from the processor has not let go of it.

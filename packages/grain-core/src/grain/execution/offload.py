@@ -13,7 +13,7 @@ from grain import tree
 from grain.dataset.base import DatasetIterator
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.iterator import ChunkIterator, same_state
-from grain.dataset.map import TransformIterDataset
+from grain.dataset.node import ExecutionTrait
 from grain.dataset.parent_cursor import constant
 from grain.dataset.stages import StageIterDataset, with_counts, without_counts
 from grain.execution.fused_iterator import BLOCK_SECONDS, SMALL_BLOCK_BYTES
@@ -34,7 +34,7 @@ _ENOUGH_EVIDENCE = 3
 
 def is_function(stage: StageIterDataset[Any]) -> bool:
     """Whether an operation makes one element of each, of it and its number alone."""
-    return isinstance(stage, TransformIterDataset) and not stage._drops
+    return stage.execution_trait is ExecutionTrait.ELEMENTWISE and not stage.drops_elements
 
 
 class Functions:
@@ -48,7 +48,7 @@ class Functions:
         alone = []
         for stage in self.stages:
             stage = copy.copy(stage)
-            stage._parents = (_Origin(stage._sources()),)
+            stage._parents = (_Origin(stage.describe_sources()),)
             alone.append(stage)
         return {"stages": tuple(alone)}
 
@@ -101,7 +101,7 @@ class _Origin:
 
     sources: str
 
-    def _sources(self) -> str:
+    def describe_sources(self) -> str:
         return self.sources
 
 
@@ -319,9 +319,9 @@ class OffloadIterator(ChunkIterator[T]):
         self._given += done
         self._counts = tuple(count + done for count in counts)
         if applied.error is None:
-            self._mark = chunk.mark(done - 1)
+            self._mark = chunk.snapshot(done - 1)
             return made
-        self._mark = chunk.mark(done)
+        self._mark = chunk.snapshot(done)
         self._count_failure(applied.failed)
         behind = applied.behind
         if behind is None:
@@ -333,7 +333,7 @@ class OffloadIterator(ChunkIterator[T]):
         """An element is gone; only the functions below the one that failed have counted it."""
         self._given += 1
         self._counts = tuple(count + (number < stage) for number, count in enumerate(self._counts))
-        if any(stage._counter_name for stage in self._functions.stages):
+        if any(stage.counter_name for stage in self._functions.stages):
             self._forget_sent()  # They were sent with other counts.
 
     def _put_back(self, chunk: Chunk, place: int, behind: Sequence[Behind]) -> None:
@@ -342,7 +342,7 @@ class OffloadIterator(ChunkIterator[T]):
         entries = []
         for part in behind:
             if part.error is not None:
-                mark = chunk.mark(place)
+                mark = chunk.snapshot(place)
                 entries.append(_Sent(END, start + place, part.stage, error=part.error, mark=mark))
                 place += 1
             elif part.elements:
@@ -403,6 +403,19 @@ class OffloadIterator(ChunkIterator[T]):
         except NOT_SENT:
             return False
         return True
+
+    def index_from_state(self, state: Any) -> int:
+        stages = self._functions.stages
+        counts, below = without_counts(stages, state, self)
+        for stage, count in zip(reversed(stages), reversed(counts), strict=True):
+            if stage.counter_name is not None:
+                return count
+        return self._parent.index_from_state(below)
+
+    def state_from_index(self, index: int) -> Any:
+        stages = self._functions.stages
+        below = self._parent.state_from_index(index)
+        return with_counts(stages, [index] * len(stages), below)
 
     def _live_state(self) -> Any:
         return with_counts(self._functions.stages, self._counts, self._mark())

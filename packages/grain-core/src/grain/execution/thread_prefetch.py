@@ -6,15 +6,15 @@ import collections
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from grain.dataset.base import DatasetIterator, IterDataset
+from grain.dataset.base import DatasetIterator, IterDataset, TransparentIterDataset
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.context import current_context
-from grain.dataset.element_spec import get_element_spec
 from grain.dataset.interleave.interleave import InterleaveIterDataset
 from grain.dataset.iterator import ChunkIterator, same_state
+from grain.dataset.node import ExecutionTrait
 from grain.dataset.parent_cursor import constant
 from grain.dataset.validation import checked_iter_parent
 from grain.execution.thread_shutdown import start_thread
@@ -35,7 +35,7 @@ def _checked_size(size: Any) -> int:
     return number
 
 
-class ThreadPrefetchIterDataset(IterDataset[T]):
+class ThreadPrefetchIterDataset(TransparentIterDataset[T]):
     """The parent's elements, read ahead in a thread.
 
     Args:
@@ -52,23 +52,16 @@ class ThreadPrefetchIterDataset(IterDataset[T]):
         super().__init__(checked_iter_parent("ThreadPrefetchIterDataset", parent))
         self._buffer_size = _checked_size(prefetch_buffer_size)
 
-    def __iter__(self) -> DatasetIterator[T]:
-        parent: DatasetIterator[T] = self._parent.__iter__()
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
         if current_context().executor is not None:
             # Worker processes compute ahead already, and are asked from one thread only.
-            return parent
-        return ThreadPrefetchDatasetIterator(parent, self._buffer_size)
+            return parents[0]
+        return ThreadPrefetchDatasetIterator(parents[0], self._buffer_size)
+
+    execution_trait = ExecutionTrait.TRANSPARENT
 
     def __str__(self) -> str:
         return f"ThreadPrefetchIterDataset(prefetch_buffer_size={self._buffer_size})"
-
-    def _length(self) -> int | None:
-        length: int | None = self._parent._length()
-        return length
-
-    @property
-    def _element_spec(self) -> Any:
-        return get_element_spec(self._parent)
 
 
 def multithread_prefetch(
@@ -275,10 +268,16 @@ class ThreadPrefetchDatasetIterator(ChunkIterator[T]):
             # What was filtered out at the end has passed as well.
             self._mark = constant(self._parent.get_state())
             return END
-        self._mark = chunk.mark(len(chunk.elements) - 1)
+        self._mark = chunk.snapshot(len(chunk.elements) - 1)
         if buffer is not None:
             buffer.drop_first()
         return chunk
+
+    def index_from_state(self, state: Any) -> int:
+        return self._parent.index_from_state(state)
+
+    def state_from_index(self, index: int) -> Any:
+        return self._parent.state_from_index(index)
 
     def _live_state(self) -> Any:
         return self._mark()

@@ -360,7 +360,7 @@ class SplitReader:
         if slow and self._max_threads > 1 and indices.size > 1:
             return self._read_split(indices)
         started = time.perf_counter()
-        elements: list[Any] = self._dataset._read(indices)
+        elements: list[Any] = self._dataset.read_many(indices)
         if elements:
             self._seconds.append((time.perf_counter() - started) / len(elements))
         return elements

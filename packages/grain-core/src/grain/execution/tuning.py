@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
-from grain.dataset.element_spec import get_element_spec
+from grain.dataset.base import IterDataset, MapDataset, TransparentIterDataset
 from grain.dataset.prefetch import ProcessPrefetchIterDataset
 from grain.dataset.to_iter import PrefetchIterDataset
 from grain.execution.measurement import Clock, Measurement, Measurer, Stopwatch, processors
@@ -151,7 +150,7 @@ def autotune(
     return TunedIterDataset(tuned, report)
 
 
-class TunedIterDataset(IterDataset[T]):
+class TunedIterDataset(TransparentIterDataset[T]):
     """A dataset as `autotune` reads it.
 
     Attributes:
@@ -162,20 +161,8 @@ class TunedIterDataset(IterDataset[T]):
         super().__init__(parent)
         self.report = report
 
-    def __iter__(self) -> DatasetIterator[T]:
-        iterator: DatasetIterator[T] = self._parent.__iter__()
-        return iterator
-
     def __str__(self) -> str:
         return f"TunedIterDataset({self.report.chosen})"
-
-    def _length(self) -> int | None:
-        length: int | None = self._parent._length()
-        return length
-
-    @property
-    def _element_spec(self) -> Any:
-        return get_element_spec(self._parent)
 
 
 def _limits(

@@ -12,7 +12,7 @@ import numpy as np
 from grain.dataset.base import IterDataset
 from grain.dataset.checkpointing import CheckpointMixin
 from grain.dataset.fingerprint.changes import allowing
-from grain.dataset.fingerprint.lines import Line, describe_source
+from grain.dataset.fingerprint.lines import Line, source_lines
 from grain.dataset.fingerprint.stable_text import stable_text
 from grain.loader import loader_state as states
 from grain.loader.pipeline import (
@@ -228,10 +228,10 @@ class DataLoaderIterator(CheckpointMixin, Iterator[T], Generic[T]):
             )
             self._iterator.set_state(inner)
 
-    def _describe(self) -> list[Line]:
+    def _make_fingerprint(self) -> list[Line]:
         loader, shard = self._data_loader, self._data_loader._shard_options
         return [
-            *describe_source(loader._data_source),
+            *source_lines(loader._data_source),
             Line("sampler", stable_text(loader._sampler)),
             Line("shard", f"{shard.shard_index} of {shard.shard_count}"),
             *(Line("operation", stable_text(operation)) for operation in loader._operations),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from grain import transforms, tree
 from grain._exceptions import add_note, as_failure, note_element, transform_name
+from grain._lazy import LazyModule
 from grain.dataset.base import DatasetIterator, IndexedMapDataset, IterDataset
 from grain.dataset.chunk import EndOfDataError, PartialRead
 from grain.dataset.filter import FilterIterDataset
@@ -21,6 +22,12 @@ from grain.index.permutation import IndexArray
 from grain.records import Record, RecordMetadata, as_record
 from grain.samplers import IndexSampler
 from grain.sharding import ShardOptions
+
+# Few nodes are fingerprinted, and none by a worker.
+if TYPE_CHECKING:
+    from grain.dataset.fingerprint import lines
+else:
+    lines = LazyModule("grain.dataset.fingerprint.lines")
 
 Transformation = transforms.Transformation
 _KNOWN = (
@@ -85,13 +92,13 @@ class SampledMapDataset(IndexedMapDataset[Any]):
     def __str__(self) -> str:
         return f"SampledMapDataset(source={type(self._records._source).__name__})"
 
-    def _read(self, indices: IndexArray) -> list[Any]:
+    def read_many(self, indices: IndexArray) -> list[Any]:
         if not indices.size:
             return []
         global_indices = indices * self._shard.shard_count + self._shard.shard_index
         if type(self._sampler) is IndexSampler and not self._with_metadata:
             keys = self._sampler._record_keys(global_indices // self._sampler_shards())
-            return self._records._read(keys)
+            return self._records.read_many(keys)
         metadata, ended = self._ask_sampler(global_indices)
         elements = self._read_keys([item.record_key for item in metadata])
         return self._records_of(metadata, elements, ended)
@@ -108,7 +115,7 @@ class SampledMapDataset(IndexedMapDataset[Any]):
 
     def _read_keys(self, keys: list[Any]) -> list[Any]:
         if all(isinstance(key, (int, np.integer)) for key in keys):
-            return self._records._read(np.array(keys, dtype=np.int64))
+            return self._records.read_many(np.array(keys, dtype=np.int64))
         # A sampler may use whatever keys its source understands.
         elements: list[Any] = []
         for key in keys:
@@ -149,6 +156,14 @@ class SampledMapDataset(IndexedMapDataset[Any]):
             )
             return metadata, stopped
         return metadata, None
+
+    def fingerprint(self) -> list[lines.Line]:
+        shard = self._shard
+        return [
+            *self._records.fingerprint(),
+            lines.Line("sampler", lines.stable_text(self._sampler)),
+            lines.Line("shard", f"{shard.shard_index} of {shard.shard_count}"),
+        ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -266,15 +281,20 @@ def apply_to_records(dataset: IterDataset[Any], operation: Any) -> IterDataset[A
 class OperationIterDataset(IterDataset[Any]):
     """Runs a function from an iterator of records to another."""
 
+    fingerprint_name = "operation"
+
     def __init__(self, parent: IterDataset[Any], operation: Callable[..., Iterator[Record[Any]]]):
         super().__init__(parent)
         self._operation = operation
 
-    def __iter__(self) -> DatasetIterator[Any]:
-        return OperationDatasetIterator(self._parent.__iter__(), self._operation)
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[Any]:
+        return OperationDatasetIterator(parents[0], self._operation)
 
     def __str__(self) -> str:
         return f"OperationIterDataset(operation={type(self._operation).__name__})"
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"operation": self._operation}
 
 
 class OperationDatasetIterator(DatasetIterator[Any]):

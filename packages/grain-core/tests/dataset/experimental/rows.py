@@ -11,6 +11,7 @@ import numpy as np
 
 import grain
 from grain import experimental as ex
+from grain.dataset.node import DatasetNode
 from grain.dataset.tfrecord.crc32c import masked_crc32c
 
 from ...helpers.pipelines import INLINE
@@ -302,7 +303,15 @@ NO_STREAM = {
     "to_mesh": "moves elements to devices; tested where JAX is installed",
 }
 # Methods that make no stream of their own, or that the tests use themselves.
-OTHER_METHODS = {"mp_prefetch", "parents", "to_iter_dataset"}
+# The members of nodes make no dataset.
+_NODE_MEMBERS = {
+    name
+    for kind in (DatasetNode, grain.MapDataset, grain.IterDataset)
+    for name in vars(kind)
+    if name.startswith(("is_", "read_", "fingerprint", "make_", "known_", "execution_", "infer_"))
+    or name in ("default_seed", "describe_sources", "own_seed")
+}
+OTHER_METHODS = {"mp_prefetch", "parents", "to_iter_dataset"} | _NODE_MEMBERS
 
 
 def all_rows() -> dict[str, Make]:

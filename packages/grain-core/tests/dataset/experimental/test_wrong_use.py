@@ -555,7 +555,7 @@ def test_a_map_dataset_is_read_in_order(make: Callable[[Any], Any]) -> None:
     for element in in_order:
         assert next(by_index) == element
         assert by_index.get_state() == in_order.get_state()
-    if hasattr(type(make(IN_ORDER)), "_length") and make(IN_ORDER)._length() is not None:
+    if make(IN_ORDER).known_length() is not None:
         assert len(make(BY_INDEX)) == len(make(IN_ORDER))
 
 

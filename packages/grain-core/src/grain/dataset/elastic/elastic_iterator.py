@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
+from grain._lazy import LazyModule
 from grain.dataset.batch import BatchFn, checked_batch_fn
 from grain.dataset.checkpointing import (
     CheckpointMixin,
@@ -18,7 +18,9 @@ from grain.dataset.chunk import Chunk
 from grain.dataset.elastic import elastic_state as elastic_state
 from grain.dataset.elastic.steps import GlobalStepsIterDataset
 from grain.dataset.fingerprint.changes import allowed_changes, allowing
-from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.iter_dataset import IterDataset
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
+from grain.dataset.map_dataset import MapDataset
 from grain.dataset.shard_batches import (
     BatchShare,
     Remainder,
@@ -28,6 +30,12 @@ from grain.dataset.shard_batches import (
 from grain.index.sharding import global_steps
 from grain.options import MultiprocessingOptions, ReadOptions, checked_int, checked_type
 from grain.sharding import ShardOptions, checked_shard_options
+
+# Few nodes are fingerprinted, and none by a worker.
+if TYPE_CHECKING:
+    from grain.dataset.fingerprint import lines
+else:
+    lines = LazyModule("grain.dataset.fingerprint.lines")
 
 
 class ElasticIterator(CheckpointMixin, IterDataset[Any]):
@@ -68,6 +76,8 @@ class ElasticIterator(CheckpointMixin, IterDataset[Any]):
     >>> next(alone).tolist()
     [4, 5, 6, 7]
     """
+
+    fingerprint_name = "elastic"
 
     def __init__(
         self,
@@ -170,10 +180,10 @@ class ElasticIterator(CheckpointMixin, IterDataset[Any]):
     @property
     def _by_index(self) -> MapDataset[Any] | None:
         """The dataset, if each of its elements is found by its index alone."""
-        return self._ds if isinstance(self._ds, MapDataset) and not self._ds._sparse else None
+        return self._ds if isinstance(self._ds, MapDataset) and not self._ds.is_sparse else None
 
-    def _length(self) -> int | None:
-        length = self._stream()._length()
+    def known_length(self) -> int | None:
+        length = self._stream().known_length()
         if length is None:
             return None
         return global_steps(length, self._global_batch_size, self._make.remainder.keeps_rest)
@@ -206,6 +216,17 @@ class ElasticIterator(CheckpointMixin, IterDataset[Any]):
         )
         return self._ahead(steps.map(self._make))
 
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        # The shard may change from one run to the next.
+        return {
+            "global_batch_size": self._global_batch_size,
+            "remainder": self._make.remainder,
+            "batch_fn": self._make.batch_fn,
+        }
+
+    def fingerprint(self) -> list[lines.Line]:
+        return [*self._ds.fingerprint(), lines.operation_line(self)]
+
 
 class ElasticDatasetIterator(ChunkIterator[Any]):
     """Gives one shard's batches; its state is a place in the whole dataset."""
@@ -220,14 +241,10 @@ class ElasticDatasetIterator(ChunkIterator[Any]):
     def __str__(self) -> str:
         return f"{type(self).__name__}({self._elastic})"
 
-    @property
-    def _pipeline(self) -> Any:
-        """What made it, for a checkpoint to describe."""
-        return self._elastic
-
-    @_pipeline.setter
-    def _pipeline(self, made_by: Any) -> None:
-        del made_by  # It holds this iterator; the copy stands for it.
+    def remember_dataset(self, dataset: Any) -> None:
+        """Keep the copy: the dataset itself holds this iterator."""
+        del dataset
+        self._made_by = self._elastic
 
     read_state = staticmethod(elastic_state.read_state)
 

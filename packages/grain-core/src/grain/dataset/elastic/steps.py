@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from grain.dataset.base import DatasetIterator, IterDataset
 from grain.dataset.chunk import END, Chunk
-from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.iter_dataset import IterDataset
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.parent_cursor import constant
 from grain.dataset.shard_batches import Remainder, Share
 from grain.index.sharding import global_share, global_steps
@@ -29,6 +29,8 @@ class GlobalStepsIterDataset(IterDataset[Share]):
       remainder: what becomes of elements at the end that are fewer than a global batch.
     """
 
+    fingerprint_name = "elastic"
+
     def __init__(
         self,
         parent: IterDataset[Any],
@@ -41,8 +43,8 @@ class GlobalStepsIterDataset(IterDataset[Share]):
         self._shard = shard_options
         self._remainder = remainder
 
-    def __iter__(self) -> DatasetIterator[Share]:
-        return GlobalStepsDatasetIterator(self._parent.__iter__(), self)
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[Share]:
+        return GlobalStepsDatasetIterator(parents[0], self)
 
     def __str__(self) -> str:
         return (
@@ -50,11 +52,14 @@ class GlobalStepsIterDataset(IterDataset[Share]):
             f"shard_index={self._shard.shard_index}, shard_count={self._shard.shard_count})"
         )
 
-    def _length(self) -> int | None:
-        length = self._parent._length()
+    def known_length(self) -> int | None:
+        length = self._parent.known_length()
         if length is None:
             return None
         return global_steps(length, self._size, self._remainder.keeps_rest)
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"global_batch_size": self._size, "remainder": self._remainder}
 
 
 class GlobalStepsDatasetIterator(ChunkIterator[Share]):

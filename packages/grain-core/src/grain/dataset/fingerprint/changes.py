@@ -175,9 +175,9 @@ def _changed_kinds(saved: Sequence[Line], present: Sequence[Line]) -> set[str]:
 
 def _kind_in(line: Line, others: Sequence[Line]) -> str:
     """The kind of a line's change: that of the component, if all of it came or went."""
-    for depth in range(1, len(line.place) + 1):
-        place = line.place[:depth]
-        if not any(other.place[:depth] == place for other in others):
+    for depth in range(1, len(line.path) + 1):
+        path = line.path[:depth]
+        if not any(other.path[:depth] == path for other in others):
             return "component"
     return line.kind
 

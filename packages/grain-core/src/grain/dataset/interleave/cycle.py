@@ -116,7 +116,7 @@ class CycleSlot:
         """Takes elements that are available."""
         start = self.taken
         self.taken = start + count
-        self.state = self.chunk.mark(self.taken - 1)
+        self.state = self.chunk.snapshot(self.taken - 1)
         return self.chunk.elements[start : self.taken]
 
     def hold_state(self) -> None:

@@ -6,15 +6,25 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
+from grain._lazy import LazyModule
 from grain.dataset.chunk import END, Chunk
+from grain.dataset.element_spec import get_element_spec
 from grain.dataset.interleave.cycle import CycleSlot
 from grain.dataset.interleave.opener import Openings, check_dataset
-from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.iter_dataset import IterDataset
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
+from grain.dataset.map_dataset import MapDataset
+from grain.dataset.node import DatasetNode, ExecutionTrait
 from grain.dataset.parent_cursor import constant
 from grain.options import checked_int
+
+# Few nodes are fingerprinted, and none by a worker.
+if TYPE_CHECKING:
+    from grain.dataset.fingerprint import lines
+else:
+    lines = LazyModule("grain.dataset.fingerprint.lines")
 
 T = TypeVar("T")
 
@@ -44,6 +54,8 @@ class InterleaveIterDataset(IterDataset[T]):
     [0, 10, 1, 11, 2, 12, 20, 21, 22]
     """
 
+    fingerprint_name = "interleave"
+
     def __init__(
         self,
         datasets: Sequence[IterDataset[T] | MapDataset[T]],
@@ -71,7 +83,10 @@ class InterleaveIterDataset(IterDataset[T]):
         self._opened_ahead = checked_int("make_iter_buffer_size", make_iter_buffer_size, least=0)
         self._read_ahead = checked_int("iter_buffer_size", iter_buffer_size, least=0)
 
-    def __iter__(self) -> DatasetIterator[T]:
+    execution_trait = ExecutionTrait.INTERLEAVED
+
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
+        del parents
         return InterleaveDatasetIterator(self)
 
     def __str__(self) -> str:
@@ -85,17 +100,34 @@ class InterleaveIterDataset(IterDataset[T]):
         del sequential_slice
         self._datasets = self._datasets[sl]
 
-    def _length(self) -> int | None:
+    def known_length(self) -> int | None:
         if not isinstance(self._datasets, (list, tuple)):
             return None
         total = 0
         for dataset in self._datasets:
             length = dataset.to_iter_dataset() if isinstance(dataset, MapDataset) else dataset
-            known = length._length()
+            known = length.known_length()
             if known is None:
                 return None
             total += known
         return total
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"cycle_length": self._cycle_length}
+
+    def fingerprint(self) -> list[lines.Line]:
+        datasets = self._datasets
+        if isinstance(datasets, (list, tuple)):
+            nested = lines.nested_lines(enumerate(datasets))
+        elif isinstance(datasets, DatasetNode):
+            nested = datasets.fingerprint()
+        else:
+            kind = type(datasets).__qualname__
+            nested = [lines.Line("source", f"{kind} of {len(datasets)} datasets")]
+        return [*nested, lines.operation_line(self)]
+
+    def infer_element_spec(self) -> Any:
+        return get_element_spec(self._datasets[0])
 
 
 # A place in the cycle: its dataset, that one's state, whether it is exhausted.
@@ -277,12 +309,33 @@ class InterleaveDatasetIterator(ChunkIterator[T]):
         if self._back is not None:
             return self._back
         if self._chunk.elements:
-            return super()._here() if self._chunk.live else self._chunk.mark(self._taken() - 1)
+            return super()._here() if self._chunk.live else self._chunk.snapshot(self._taken() - 1)
         for turn in self._turns:
             turn.hold_state()
         return functools.partial(
             _state, self._seen(), self._next_turn, self._next_dataset, dict(self._future)
         )
+
+    def index_from_state(self, state: Any) -> int:
+        states = state_field(state, "iterators_in_use_states", self)
+        return self._only_iterator("get_next_index").index_from_state(states[0])
+
+    def state_from_index(self, index: int) -> Any:
+        iterator = self._only_iterator("set_next_index")
+        return {
+            **self.get_state(),
+            "next_index_in_cycle": 0,
+            "iterators_in_use_states": [iterator.state_from_index(index)],
+            "exhausted": [0],
+        }
+
+    def _only_iterator(self, function: str) -> DatasetIterator[Any]:
+        if len(self._datasets) > 1:
+            # Message kept from google/grain 0.2.18
+            raise NotImplementedError(
+                f"{function} is not supported for InterleaveDatasetIterator with more than one dataset."
+            )
+        return self._open(self._turns[0])
 
     def _live_state(self) -> Any:
         return _state(self._seen(), self._next_turn, self._next_dataset, self._future)

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
-from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
 from grain.dataset.chunk import Chunk
 from grain.dataset.context import IterationContext, executors, iteration_context
 from grain.dataset.interleave.cycle import (
@@ -17,6 +16,9 @@ from grain.dataset.interleave.cycle import (
     watch_of_elements,
     watch_of_openings,
 )
+from grain.dataset.iter_dataset import IterDataset
+from grain.dataset.iterator import DatasetIterator
+from grain.dataset.map_dataset import MapDataset
 from grain.dataset.parent_cursor import constant
 
 # Whoever is wrong about threads so often leaves it.

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from grain._exceptions import add_note
-from grain.dataset.base import DatasetIterator, IterDataset
 from grain.dataset.chunk import END, Chunk
-from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.element_spec import get_element_spec
+from grain.dataset.iter_dataset import IterDataset
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.packing.packed_row import Array, Layout, Row, shown
 from grain.dataset.parent_cursor import ParentCursor
 from grain.dataset.validation import checked_iter_parent
@@ -57,6 +58,8 @@ class ConcatThenSplitIterDataset(IterDataset[dict[str, Any]]):
     [1 2 3 1] [1 1 1 2] [0 1 2 0]
     [2 3 4 0] [1 1 1 0] [0 1 2 0]
     """
+
+    fingerprint_name = "ConcatThenSplit"
 
     def __init__(
         self,
@@ -106,8 +109,10 @@ class ConcatThenSplitIterDataset(IterDataset[dict[str, Any]]):
             if self._bos_token is not None and name in bos_features
         ]
 
-    def __iter__(self) -> DatasetIterator[dict[str, Any]]:
-        return ConcatThenSplitDatasetIterator(self._parent.__iter__(), self)
+    def make_iterator(
+        self, parents: Sequence[DatasetIterator[Any]]
+    ) -> DatasetIterator[dict[str, Any]]:
+        return ConcatThenSplitDatasetIterator(parents[0], self)
 
     def _values(self, element: Any) -> list[Array]:
         """The features of an element; all of them, and no others."""
@@ -136,6 +141,17 @@ class ConcatThenSplitIterDataset(IterDataset[dict[str, Any]]):
         lengths = list(map(len, values))
         pairs = list(zip(lengths, self._layout.lengths, strict=True))
         return any(has == room for has, room in pairs) and all(has <= room for has, room in pairs)
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {
+            **self._layout.fingerprint_arguments(),
+            "split_full_length_features": self._split_full,
+            "bos_features": [name for _, name in self._bos_features] or None,
+            "bos_token_id": self._bos_token,
+        }
+
+    def infer_element_spec(self) -> Any:
+        return self._layout.packed_spec(get_element_spec(self._parent))
 
 
 def _checked_bos(
@@ -317,7 +333,10 @@ class ConcatThenSplitDatasetIterator(ChunkIterator[dict[str, Any]]):
                 except Exception as error:
                     # The element that failed is gone; what was joined before it stays.
                     self._feed.keep(place + 1)
-                    add_note(error, f"raised in {self._dataset}, over {self._dataset._sources()}.")
+                    add_note(
+                        error,
+                        f"raised in {self._dataset}, over {self._dataset.describe_sources()}.",
+                    )
                     taken, self._ready = self._ready, []
                     return self._fail_after(error, self._run_of(taken))
                 if len(self._ready) >= limit:

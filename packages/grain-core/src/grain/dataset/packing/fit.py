@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from grain._exceptions import add_note
-from grain.dataset.base import DatasetIterator, IterDataset
 from grain.dataset.chunk import END, Chunk
-from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.element_spec import get_element_spec
+from grain.dataset.iter_dataset import IterDataset
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.packing.packed_row import Array, Layout, Row, shown
 from grain.dataset.parent_cursor import ParentCursor
 from grain.dataset.validation import checked_iter_parent
@@ -90,8 +91,29 @@ class PackIterDataset(IterDataset[dict[str, Any]], abc.ABC):
     def _choose(self, fits: Flags, used: IndexArray) -> int:
         """The bin that an element goes to: one where it fits, if there is one."""
 
-    def __iter__(self) -> DatasetIterator[dict[str, Any]]:
-        return PackDatasetIterator(self._parent.__iter__(), self)
+    def make_iterator(
+        self, parents: Sequence[DatasetIterator[Any]]
+    ) -> DatasetIterator[dict[str, Any]]:
+        return PackDatasetIterator(parents[0], self)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "fingerprint_name" not in cls.__dict__:
+            # Checkpoints of a user's subclass hold the name of its class.
+            cls.fingerprint_name = cls.__name__.removesuffix("IterDataset")
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {
+            **self._layout.fingerprint_arguments(),
+            "num_packing_bins": self._num_bins,
+            "seed": self._seed or None,
+            "shuffle_bins": self._shuffle,
+            "shuffle_bins_group_by_feature": self._group_by,
+            "max_sequences_per_bin": self._max_sequences,
+        }
+
+    def infer_element_spec(self) -> Any:
+        return self._layout.packed_spec(get_element_spec(self._parent))
 
 
 class FirstFitPackIterDataset(PackIterDataset):
@@ -111,6 +133,8 @@ class FirstFitPackIterDataset(PackIterDataset):
     [1 2 0 0] [1 1 0 0] [0 1 0 0]
     """
 
+    fingerprint_name = "FirstFitPack"
+
     def _choose(self, fits: Flags, used: IndexArray) -> int:
         del used
         return int(fits.argmax())
@@ -122,6 +146,8 @@ class BestFitPackIterDataset(PackIterDataset):
     The arguments are those of `FirstFitPackIterDataset`. Bins that are nearly full get filled
     first, which wastes fewer cells.
     """
+
+    fingerprint_name = "BestFitPack"
 
     def _choose(self, fits: Flags, used: IndexArray) -> int:
         return int(np.where(fits, used, -1).argmax())
@@ -241,7 +267,10 @@ class PackDatasetIterator(ChunkIterator[dict[str, Any]]):
                 except Exception as error:
                     # The element that failed is gone; the others stay packed.
                     self._feed.keep(place + 1)
-                    add_note(error, f"raised in {self._dataset}, over {self._dataset._sources()}.")
+                    add_note(
+                        error,
+                        f"raised in {self._dataset}, over {self._dataset.describe_sources()}.",
+                    )
                     raise
                 if packed is not None:
                     self._feed.keep(place + 1)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from grain.dataset.element_spec import ShapeDtypeStruct
 from grain.options import checked_int
 
 Array = np.ndarray[Any, Any]
@@ -150,6 +151,38 @@ class Layout:
             if value.dtype != filler.dtype and filler.dtype.kind not in _TEXT:
                 values[feature] = value.astype(filler.dtype)
         return values
+
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        """Return the arguments that decide on packed elements."""
+        return {
+            "length_struct": {
+                "/".join(path): length
+                for path, length in zip(self.paths, self.lengths, strict=True)
+            },
+            "padding": [pad for pad in self.paddings if not np.array_equal(pad, 0)] or None,
+            "alignment": [alignment for alignment in self.alignments if alignment != 1] or None,
+            "segmented": None if all(self.segmented) else list(self.segmented),
+        }
+
+    def packed_spec(self, parent: Any) -> dict[str, Any]:
+        """Return the spec of a packed element, given the spec of the elements."""
+        if self.loose:
+            raise NotImplementedError(
+                f"The meta features {self.loose} are lists that differ in length from element to "
+                "element; they have no spec."
+            )
+        spec: dict[str, Any] = {}
+        ids = np.dtype(np.int32)
+        for path, length, segmented in zip(self.paths, self.lengths, self.segmented, strict=True):
+            given, made = parent, spec
+            for name in path[:-1]:
+                given, made = given[name], made.setdefault(name, {})
+            given = given[path[-1]]
+            made[path[-1]] = ShapeDtypeStruct((length, *given.shape[1:]), given.dtype)
+            if segmented:
+                spec[f"{path[0]}_segment_ids"] = ShapeDtypeStruct((length,), ids)
+                spec[f"{path[0]}_positions"] = ShapeDtypeStruct((length,), ids)
+        return spec
 
 
 class Row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from grain.dataset.base import IterDataset
+from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.packing.concat_split import ConcatThenSplitIterDataset
 from grain.dataset.packing.fit import BestFitPackIterDataset, FirstFitPackIterDataset
 

@@ -8,12 +8,21 @@ import os
 import struct
 import weakref
 import zlib
-from typing import IO, Any, cast
+from collections.abc import Sequence
+from typing import IO, TYPE_CHECKING, Any, cast
 
-from grain.dataset.base import DatasetIterator, IterDataset
+from grain._lazy import LazyModule
 from grain.dataset.chunk import END, Chunk
-from grain.dataset.iterator import ChunkIterator, state_field
+from grain.dataset.iter_dataset import IterDataset
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
+from grain.dataset.node import ExecutionTrait
 from grain.dataset.tfrecord.crc32c import masked_crc32c
+
+# Few nodes are fingerprinted, and none by a worker.
+if TYPE_CHECKING:
+    from grain.dataset.fingerprint import lines
+else:
+    lines = LazyModule("grain.dataset.fingerprint.lines")
 
 # A record is: its length and that one's checksum, its bytes and their checksum.
 _HEADER = struct.Struct("<QI")
@@ -45,11 +54,17 @@ class TFRecordIterDataset(IterDataset[bytes]):
         if not self._path:
             raise ValueError("path must be the path of a TFRecord file, got an empty one.")
 
-    def __iter__(self) -> DatasetIterator[bytes]:
+    execution_trait = ExecutionTrait.SOURCE
+
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[bytes]:
+        del parents
         return TFRecordDatasetIterator(self._path)
 
     def __str__(self) -> str:
         return f"TFRecordIterDataset(path={self._path!r})"
+
+    def fingerprint(self) -> list[lines.Line]:
+        return [lines.Line("file", str(self._path))]
 
 
 class TFRecordDatasetIterator(ChunkIterator[bytes]):

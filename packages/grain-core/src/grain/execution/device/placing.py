@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from grain._exceptions import add_note
-from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
+from grain.dataset.base import DatasetIterator, IterDataset, MapDataset, TransparentIterDataset
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.element_spec import get_element_spec
 from grain.dataset.iterator import ChunkIterator
+from grain.dataset.node import ExecutionTrait
 from grain.execution.thread_prefetch import ThreadPrefetchIterDataset
 
 
@@ -49,7 +50,7 @@ def place_ahead(
     return ThreadPrefetchIterDataset(placed, prefetch_buffer_size=device_buffer_size)
 
 
-class PlacedIterDataset(IterDataset[Any]):
+class PlacedIterDataset(TransparentIterDataset[Any]):
     """The parent's elements, on devices.
 
     It is no function of elements that anybody may compute: only this process has the devices, so
@@ -60,8 +61,8 @@ class PlacedIterDataset(IterDataset[Any]):
         super().__init__(parent)
         self._placement = placement
 
-    def __iter__(self) -> DatasetIterator[Any]:
-        return PlacedDatasetIterator(self._parent.__iter__(), self._placement)
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[Any]:
+        return PlacedDatasetIterator(parents[0], self._placement)
 
     def __str__(self) -> str:
         return f"PlacedIterDataset({self._placement!r})"
@@ -72,12 +73,9 @@ class PlacedIterDataset(IterDataset[Any]):
             "`mp_prefetch` before `device_put` or `to_mesh`, which come last."
         )
 
-    def _length(self) -> int | None:
-        length: int | None = self._parent._length()
-        return length
+    execution_trait = ExecutionTrait.ORDERED
 
-    @property
-    def _element_spec(self) -> Any:
+    def infer_element_spec(self) -> Any:
         return self._placement.spec(get_element_spec(self._parent))
 
 

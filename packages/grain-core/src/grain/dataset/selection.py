@@ -1,10 +1,9 @@
-"""Several map datasets as one by index: selections and concatenations."""
+"""Elements picked from several map datasets: by a selection map, or as a subclass decides."""
 
 from __future__ import annotations
 
 import abc
 import operator
-import sys
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -12,11 +11,12 @@ import numpy as np
 
 from grain import transforms
 from grain._exceptions import as_failure, note_element
-from grain.dataset.base import IndexedMapDataset, MapDataset
 from grain.dataset.chunk import PartialRead
+from grain.dataset.element_spec import get_element_spec
 from grain.dataset.gather import gather, gather_columns
+from grain.dataset.map_dataset import IndexedMapDataset, MapDataset
+from grain.dataset.node import computed
 from grain.index.permutation import IndexArray
-from grain.index.slicing import Concatenation
 
 T = TypeVar("T")
 
@@ -44,21 +44,21 @@ class ManyParentsMapDataset(IndexedMapDataset[T]):
     def _select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
         """Which parent each element comes from, and where it lies there."""
 
-    def _read(self, indices: IndexArray) -> list[Any]:
+    def read_many(self, indices: IndexArray) -> list[Any]:
         return gather(self._parents, *self._select(indices)) if indices.size else []
 
-    def _columns(self, indices: IndexArray) -> Any:
-        if not indices.size or not self._columnar:
+    def read_columns(self, indices: IndexArray) -> Any:
+        if not indices.size or not self.is_columnar:
             return None
         return gather_columns(self._parents, *self._select(indices))
 
-    @property
-    def _columnar(self) -> bool:
-        return all(parent._columnar and parent._dense for parent in self._parents)
+    @computed
+    def is_columnar(self) -> bool:
+        return all(parent.is_columnar and parent.is_dense for parent in self._parents)
 
-    @property
-    def _dense(self) -> bool:
-        return all(parent._dense for parent in self._parents)
+    @computed
+    def is_dense(self) -> bool:
+        return all(parent.is_dense for parent in self._parents)
 
     def __str__(self) -> str:
         # One name for mixtures, selections and concatenations, known from logs.
@@ -68,9 +68,14 @@ class ManyParentsMapDataset(IndexedMapDataset[T]):
         lengths = [len(parent) for parent in self._parents]
         return f"MixedMapDataset(parent_lengths={lengths}, selection_map={selection})"
 
+    def infer_element_spec(self) -> Any:
+        return get_element_spec(self._parents[0])
+
 
 class SelectedMapDataset(ManyParentsMapDataset[T]):
     """Elements that a selection map picks from several datasets."""
+
+    fingerprint_name = "select_from_datasets"
 
     def __init__(
         self,
@@ -92,7 +97,7 @@ class SelectedMapDataset(ManyParentsMapDataset[T]):
     def __repr__(self) -> str:
         return self._with_selection(repr(self._selection))
 
-    def _read(self, indices: IndexArray) -> list[Any]:
+    def read_many(self, indices: IndexArray) -> list[Any]:
         if not indices.size:
             return []
         failure: Exception | None = None
@@ -105,9 +110,9 @@ class SelectedMapDataset(ManyParentsMapDataset[T]):
             return elements
         return PartialRead(elements, failure)
 
-    def _columns(self, indices: IndexArray) -> Any:
+    def read_columns(self, indices: IndexArray) -> Any:
         try:
-            return super()._columns(indices)
+            return super().read_columns(indices)
         except Exception:
             return None  # Reading finds the element that failed, and keeps those before it.
 
@@ -125,7 +130,7 @@ class SelectedMapDataset(ManyParentsMapDataset[T]):
                 pairs.append(self._choose(index))
             except Exception as error:
                 failure = as_failure(error)
-                note_element(failure, self, index, self._sources())
+                note_element(failure, self, index, self.describe_sources())
                 break
         both = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         return both[:, 0].copy(), both[:, 1].copy(), failure
@@ -146,19 +151,5 @@ class SelectedMapDataset(ManyParentsMapDataset[T]):
             )
         return dataset, place
 
-
-class ConcatenateMapDataset(ManyParentsMapDataset[T]):
-    """Datasets one after the other; each epoch goes through all of them."""
-
-    def __init__(self, datasets: Sequence[MapDataset[T]]):
-        super().__init__(checked_parents(datasets, MapDataset, "concatenate"))
-        for dataset in datasets:
-            if len(dataset) >= sys.maxsize:
-                raise ValueError(f"Cannot concatenate infinite datasets. {dataset} is infinite.")
-        self._joined = Concatenation([len(dataset) for dataset in datasets])
-
-    def __len__(self) -> int:
-        return self._joined.length
-
-    def _select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
-        return self._joined.select(indices)
+    def fingerprint_arguments(self) -> dict[str, Any]:
+        return {"selection_map": self._selection}

@@ -1,0 +1,290 @@
+"""IterDataset: elements in order."""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+
+from grain import dataset as operations
+from grain import transforms
+from grain._lazy import LazyModule
+from grain.dataset.context import current_context
+from grain.dataset.element_spec import get_element_spec
+from grain.dataset.iterator import DatasetIterator
+from grain.dataset.node import DatasetNode, ExecutionTrait
+from grain.options import MultiprocessingOptions
+
+# The operations need the class below; they are imported when they are first called.
+if TYPE_CHECKING:
+    from grain.dataset.packing import strategy as packing
+else:
+    packing = LazyModule("grain.dataset.packing.strategy")
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+def _remember_dataset(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Wrap a class's `__iter__` so that iterators keep their dataset, for a checkpoint's fingerprint."""
+
+    @functools.wraps(make)
+    def __iter__(self: Any) -> Any:  # noqa: N807 - shown in tracebacks
+        iterator = make(self)
+        if isinstance(iterator, DatasetIterator) and iterator is not self:
+            iterator.remember_dataset(self)
+        return iterator
+
+    return __iter__
+
+
+@_remember_dataset
+def _iterate(self: IterDataset[Any]) -> DatasetIterator[Any]:
+    """Return a new iterator at the first element."""
+    executor = current_context().executor
+    iterator: DatasetIterator[Any] | None = None if executor is None else executor.iterate(self)
+    if iterator is None:
+        parents = self.make_parent_iterators(lambda parent: parent.__iter__())
+        iterator = self.make_iterator(parents)
+    return iterator
+
+
+class IterDataset(DatasetNode, Iterable[T], metaclass=abc.ABCMeta):
+    """A dataset whose elements are read in order.
+
+    A subclass writes `make_iterator`, or `__iter__`, either of which returns a `DatasetIterator`, and
+    passes the datasets it reads from to `__init__`. The parents of a class that writes `make_iterator`
+    are opened by the library, so that workers can compute them.
+
+    Attributes:
+        execution_trait: How elements depend on those of the parents. By default ORDERED for a class
+            that writes `make_iterator`, OPAQUE for one that writes `__iter__`.
+    """
+
+    execution_trait: ExecutionTrait = ExecutionTrait.OPAQUE
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__iter__" in cls.__dict__:
+            cls.__iter__ = _remember_dataset(cls.__iter__)  # type: ignore[method-assign]
+            trait = ExecutionTrait.OPAQUE
+        elif "make_iterator" in cls.__dict__:
+            if cls.__iter__ is IterDataset.__iter__:
+                cls.__iter__ = _iterate  # type: ignore[method-assign]
+            trait = ExecutionTrait.ORDERED
+        else:
+            return
+        if "execution_trait" not in cls.__dict__:
+            cls.execution_trait = trait
+
+    def __iter__(self) -> DatasetIterator[T]:
+        """Return a new iterator at the first element."""
+        return _iterate(self)  # type: ignore[no-any-return]
+
+    if not TYPE_CHECKING:  # Abstract until a class writes it or `make_iterator`.
+        __iter__ = abc.abstractmethod(__iter__)
+
+    def make_parent_iterators(
+        self, make: Callable[[Any], DatasetIterator[Any]]
+    ) -> list[DatasetIterator[Any]]:
+        """Return the iterators that `make_iterator` reads from, made of each parent by `make`."""
+        return [make(parent) for parent in self._parents]
+
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
+        """Return the iterator of this node over iterators of its parents."""
+        del parents
+        raise NotImplementedError(
+            f"{type(self).__name__} has only an `__iter__`, which opens its parents itself. Write "
+            "`make_iterator(parents)` instead to read from given iterators."
+        )
+
+    def known_length(self) -> int | None:
+        """Return the number of elements where it is known without reading, else None."""
+        return None
+
+    def __len__(self) -> int:
+        length = self.known_length()
+        if length is None:
+            raise TypeError(
+                f"object of type {type(self).__name__!r} has no len(): how many elements {self} "
+                "gives is known only by reading it."
+            )
+        return length
+
+    def __bool__(self) -> bool:
+        return True
+
+    @staticmethod
+    def mix(
+        datasets: Sequence[IterDataset[Any]] | Mapping[str, IterDataset[Any]],
+        weights: Sequence[float] | Mapping[str, float] | None = None,
+    ) -> IterDataset[Any]:
+        """Mixes datasets in given proportions, until one that is asked has no more.
+
+        Components may be named; they are then taken in the order of their names, and a state finds
+        them again by name.
+        """
+        return operations.mix.MixedIterDataset(datasets, weights)
+
+    def apply(
+        self, transformations: transforms.Transformation | transforms.Transformations
+    ) -> IterDataset[Any]:
+        """Applies one transformation or several, one after the other."""
+        return cast(
+            "IterDataset[Any]", operations.apply.apply_transformations(self, transformations)
+        )
+
+    def batch(
+        self,
+        batch_size: int,
+        *,
+        drop_remainder: bool = False,
+        batch_fn: Callable[[Sequence[T]], S] | None = None,
+    ) -> IterDataset[S]:
+        """Stacks consecutive elements along a new first dimension.
+
+        >>> import grain
+        >>> ds = grain.MapDataset.range(10).filter(lambda x: x % 3 == 0).to_iter_dataset()
+        >>> list(ds.batch(2))
+        [array([0, 3]), array([6, 9])]
+        """
+        return operations.batch.BatchIterDataset(self, batch_size, drop_remainder, batch_fn)
+
+    def filter(self, transform: transforms.Filter | Callable[[T], bool]) -> IterDataset[T]:
+        """Drops the elements for which `transform` is false."""
+        return operations.filter.FilterIterDataset(self, transform)
+
+    def map(self, transform: transforms.Map | Callable[[T], S]) -> IterDataset[S]:
+        """Applies a function to every element."""
+        return operations.map.MapIterDataset(self, transform)
+
+    def map_with_index(
+        self, transform: transforms.MapWithIndex | Callable[[int, T], S]
+    ) -> IterDataset[S]:
+        """Applies a function to each element and how many there were before it."""
+        return operations.map.MapWithIndexIterDataset(self, transform)
+
+    def random_map(
+        self,
+        transform: transforms.RandomMap | Callable[[T, np.random.Generator], S],
+        *,
+        seed: int | None = None,
+    ) -> IterDataset[S]:
+        """Applies a function to every element and a generator that is seeded for that element."""
+        return operations.random_map.RandomMapIterDataset(self, transform, seed)
+
+    def seed(self, seed: int | None) -> IterDataset[T]:
+        """Sets the seed from which the random operations that follow derive their own; None sets none."""
+        return operations.seed.WithSeedIterDataset(self, seed)
+
+    def flat_map(self, transform: transforms.FlatMap) -> IterDataset[Any]:
+        """Splits each element into several; see `grain.transforms.FlatMap`."""
+        return operations.flat_map.FlatMapIterDataset(self, transform)
+
+    def window_shuffle(self, window_size: int, *, seed: int) -> IterDataset[T]:
+        """Reads windows of elements and gives each in shuffled order."""
+        return operations.window_shuffle.WindowShuffleIterDataset(
+            self, window_size=window_size, seed=seed
+        )
+
+    def zip(self, *others: IterDataset[Any], strict: bool = True) -> IterDataset[tuple[Any, ...]]:
+        """Tuples of what this and other datasets give; `strict` ones must end together."""
+        return operations.zip.ZipIterDataset([self, *others], strict=strict)
+
+    def limit(self, count: int) -> IterDataset[T]:
+        """The first `count` elements.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(9).to_iter_dataset().limit(2))
+        [0, 1]
+        """
+        return operations.limit.LimitIterDataset(self, count)
+
+    def repeat(self, num_epochs: int | None = None) -> IterDataset[T]:
+        """Goes through the dataset several times, or without end; every epoch is like the first."""
+        return operations.repeat.RepeatIterDataset(self, num_epochs)
+
+    def cache(self) -> IterDataset[T]:
+        """Keeps elements in memory, for a `repeat` that follows."""
+        return operations.cache.CacheIterDataset(self)
+
+    def rebatch(self, batch_size: int, *, drop_remainder: bool = False) -> IterDataset[T]:
+        """Cuts and joins batches so that each has `batch_size` rows."""
+        return operations.rebatch.RebatchIterDataset(self, batch_size, drop_remainder)
+
+    def unbatch(self) -> IterDataset[Any]:
+        """The rows of batches, one after the other."""
+        return operations.unbatch.UnbatchIterDataset(self)
+
+    def rekey(self, names: Mapping[str, str], *, keep_others: bool = True) -> IterDataset[Any]:
+        """Renames features: `names` gives the new name of each by its old name."""
+        return self.map(operations.rekey.Rekey(names, keep_others))
+
+    def pad_or_trim(
+        self, lengths: Mapping[str, int] | int, *, pad_value: Any = 0
+    ) -> IterDataset[Any]:
+        """Brings arrays, or features of dictionaries, to a fixed length."""
+        return self.map(operations.pad_or_trim.PadOrTrim(lengths, pad_value))
+
+    def pack(
+        self, length_struct: Mapping[str, Any], *, strategy: str = "first_fit", **options: Any
+    ) -> IterDataset[dict[str, Any]]:
+        """Packs several sequences into each element.
+
+        Args:
+          length_struct: how long each feature of an element is.
+          strategy: "first_fit", "best_fit" or "concat_then_split".
+          **options: those of `FirstFitPackIterDataset`, `BestFitPackIterDataset` or
+            `ConcatThenSplitIterDataset` in `grain.experimental`.
+
+        >>> import grain
+        >>> documents = [{"tokens": np.arange(1, n + 1)} for n in (3, 4)]
+        >>> ds = grain.MapDataset.source(documents).to_iter_dataset()
+        >>> [e["tokens"] for e in ds.pack({"tokens": 4}, strategy="concat_then_split")]
+        [array([1, 2, 3, 1]), array([2, 3, 4, 0])]
+        """
+        return packing.pack(self, length_struct, strategy, options)
+
+    def mp_prefetch(
+        self,
+        options: MultiprocessingOptions | None = None,
+        worker_init_fn: Callable[[int, int], None] | None = None,
+        sequential_slice: bool = False,
+    ) -> IterDataset[T]:
+        """Computes elements ahead in worker processes; their number never changes the stream.
+
+        Args:
+          options: how many workers, and how far ahead.
+          worker_init_fn: called in each worker with its index and the number of workers.
+          sequential_slice: accepted for compatibility; no slicing by worker is done.
+        """
+        return operations.prefetch.mp_prefetch(self, options, worker_init_fn, sequential_slice)
+
+    def prefetch(self, multiprocessing_options: MultiprocessingOptions) -> IterDataset[T]:
+        """The same as `mp_prefetch`."""
+        return operations.prefetch.mp_prefetch(self, multiprocessing_options, None, False)
+
+
+class TransparentIterDataset(IterDataset[T]):
+    """A node with the elements and the states of its one parent."""
+
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
+        return parents[0]
+
+    execution_trait = ExecutionTrait.TRANSPARENT
+
+    def known_length(self) -> int | None:
+        length: int | None = self._parent.known_length()
+        return length
+
+    def infer_element_spec(self) -> Any:
+        return get_element_spec(self._parent)
+
+    def fingerprint(self) -> list[Any]:
+        if self.fingerprint_name is not None:
+            return super().fingerprint()
+        lines: list[Any] = self._parent.fingerprint()
+        return lines

@@ -1,0 +1,441 @@
+"""MapDataset: elements by index, in any order."""
+
+from __future__ import annotations
+
+import abc
+import builtins
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+
+import numpy as np
+
+from grain import dataset as operations
+from grain import transforms
+from grain._exceptions import note_element
+from grain.dataset.chunk import PartialRead
+from grain.dataset.node import DatasetNode, computed
+from grain.index.permutation import IndexArray
+from grain.options import ReadOptions
+
+if TYPE_CHECKING:
+    from grain import sharding
+    from grain.dataset.iter_dataset import IterDataset
+    from grain.dataset.iterator import DatasetIterator
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+def as_index(index: Any, dataset: Any) -> int:
+    """Returns an index of any integer type as an int, or raises an error that shows it."""
+    try:
+        number = index.__index__()
+    except AttributeError:
+        raise TypeError(
+            f"{dataset} is indexed by integers or slices, got {index!r} of type "
+            f"{type(index).__name__}."
+        ) from None
+    if not -(2**63) <= number < 2**63:
+        raise IndexError(f"Index {number} of {dataset} does not fit into 64 bits.")
+    return int(number)
+
+
+def as_indices(indices: Any, dataset: Any) -> IndexArray:
+    """Returns a sequence of indices of any integer type as an array, or raises an error that shows it."""
+    array = np.asarray(indices)
+    if array.ndim != 1:
+        raise TypeError(
+            f"{dataset} is read by a flat sequence of indices, got one of shape {array.shape}. "
+            "Flatten it, and bring what is read into the shape you want."
+        )
+    if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
+        raise IndexError(f"Index {array.max()} of {dataset} does not fit into 64 bits.")
+    if array.dtype.kind not in "iu":
+        array = np.array([as_index(index, dataset) for index in indices], dtype=np.int64)
+    return array.astype(np.int64, copy=False)
+
+
+class MapDataset(DatasetNode, Generic[T], abc.ABC):
+    """A dataset whose elements can be read by index, in any order.
+
+    An index past the end belongs to a later epoch: element `i` is element `i % len(ds)` of epoch
+    `i // len(ds)`, where shuffles and random maps draw anew. An element is None where it was
+    filtered out; iteration skips those.
+
+    A subclass writes `__len__` and `__getitem__`, and passes the datasets it reads from to
+    `__init__`.
+    """
+
+    @abc.abstractmethod
+    def __len__(self) -> int:
+        """How many elements one epoch has."""
+
+    @overload
+    def __getitem__(self, index: builtins.slice) -> MapDataset[T]: ...
+    @overload
+    def __getitem__(self, index: int) -> T | None: ...
+    @abc.abstractmethod
+    def __getitem__(self, index: Any) -> Any:
+        """The element at an index, or the dataset of a slice."""
+
+    def __getitems__(self, indices: Sequence[int]) -> list[T | None]:
+        """The elements at many indices at once, in the order asked; None where filtered out.
+
+        >>> import grain
+        >>> grain.MapDataset.range(10).shuffle(seed=3).__getitems__([0, 0, 13])
+        [4, 4, 3]
+        """
+        array = as_indices(indices, self)
+        if not array.size:
+            return []
+        if not len(self):
+            raise IndexError(f"Index {array[0]} is out of range: {self} is empty.")
+        singly = (
+            type(self).read_many is MapDataset.read_many
+        )  # A user's own `__getitems__` may call this one.
+        elements = self._read_singly(array) if singly else self.read_many(array)
+        if isinstance(elements, PartialRead):
+            raise elements.error
+        return elements
+
+    def __iter__(self) -> DatasetIterator[T]:
+        return self.to_iter_dataset().__iter__()
+
+    # Sources
+
+    @staticmethod
+    def source(source: Any) -> MapDataset[Any]:
+        """A dataset over a sequence or any object with `__len__` and `__getitem__`.
+
+        A source that also has `__getitems__(indices)` is read many records at a time.
+
+        >>> import grain
+        >>> grain.MapDataset.source(["a", "b", "c"])[1]
+        'b'
+        """
+        return operations.source.SourceMapDataset(source)
+
+    @staticmethod
+    def range(start: int, stop: int | None = None, step: int = 1) -> MapDataset[int]:
+        """A dataset of integers, like Python's `range`.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(2, 8, 2))
+        [2, 4, 6]
+        """
+        return operations.source.RangeMapDataset(start, stop, step)
+
+    @staticmethod
+    def mix(
+        datasets: Sequence[MapDataset[Any]] | Mapping[str, MapDataset[Any]],
+        weights: Sequence[float] | Mapping[str, float] | None = None,
+    ) -> operations.mix.MixedMapDataset[Any]:
+        """Mixes datasets in given proportions, until the first of them would have to repeat.
+
+        Components may be named; they are then taken in the order of their names, and proportions can
+        be changed on the way: see `MixedMapDataset.change_at`.
+
+        >>> import grain
+        >>> list(grain.MapDataset.mix([grain.MapDataset.range(3), grain.MapDataset.range(10, 13)]))
+        [0, 10, 1, 11, 2, 12]
+        """
+        return operations.mix.MixedMapDataset(datasets, weights)
+
+    @staticmethod
+    def select_from_datasets(
+        datasets: Sequence[MapDataset[Any]], selection_map: transforms.DatasetSelectionMap
+    ) -> MapDataset[Any]:
+        """A dataset whose elements a selection map picks from several datasets."""
+        return operations.selection.SelectedMapDataset(datasets, selection_map)
+
+    @staticmethod
+    def concatenate(datasets: Sequence[MapDataset[Any]]) -> MapDataset[Any]:
+        """Datasets one after the other.
+
+        >>> import grain
+        >>> list(grain.MapDataset.concatenate([grain.MapDataset.range(2), grain.MapDataset.range(2)]))
+        [0, 1, 0, 1]
+        """
+        return operations.concatenate.ConcatenateMapDataset(datasets)
+
+    # Operations
+
+    def apply(
+        self, transformations: transforms.Transformation | transforms.Transformations
+    ) -> MapDataset[Any]:
+        """Applies one transformation or several, one after the other."""
+        return cast(
+            "MapDataset[Any]", operations.apply.apply_transformations(self, transformations)
+        )
+
+    def batch(
+        self,
+        batch_size: int,
+        *,
+        drop_remainder: bool = False,
+        batch_fn: Callable[[Sequence[T]], S] | None = None,
+    ) -> MapDataset[S]:
+        """Stacks consecutive elements along a new first dimension; a batch never spans two epochs.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(5).batch(2))
+        [array([0, 1]), array([2, 3]), array([4])]
+        """
+        return operations.batch.BatchMapDataset(self, batch_size, drop_remainder, batch_fn)
+
+    def filter(self, transform: transforms.Filter | Callable[[T], bool]) -> MapDataset[T]:
+        """Puts None in the place of elements for which `transform` is false; iteration skips them.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(6).filter(lambda x: x % 2 == 0))
+        [0, 2, 4]
+        """
+        return operations.filter.FilterMapDataset(self, transform)
+
+    def map(self, transform: transforms.Map | Callable[[T], S]) -> MapDataset[S]:
+        """Applies a function to every element.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(3).map(lambda x: x**2))
+        [0, 1, 4]
+        """
+        return operations.map.MapMapDataset(self, transform)
+
+    def map_with_index(
+        self, transform: transforms.MapWithIndex | Callable[[int, T], S]
+    ) -> MapDataset[S]:
+        """Applies a function to the index and the element.
+
+        >>> import grain
+        >>> list(grain.MapDataset.source(["a", "b"]).map_with_index(lambda i, x: f"{x}{i}"))
+        ['a0', 'b1']
+        """
+        return operations.map.MapWithIndexMapDataset(self, transform)
+
+    def random_map(
+        self,
+        transform: transforms.RandomMap | Callable[[T, np.random.Generator], S],
+        *,
+        seed: int | None = None,
+    ) -> MapDataset[S]:
+        """Applies a function to every element and a generator that is seeded for that element.
+
+        >>> import grain
+        >>> ds = grain.MapDataset.range(4).random_map(lambda x, rng: x + rng.random(), seed=1)
+        >>> ds[2] == ds[2]
+        True
+        """
+        return operations.random_map.RandomMapMapDataset(self, transform, seed)
+
+    def repeat(
+        self, num_epochs: int | None = None, *, reseed_each_epoch: bool = True
+    ) -> MapDataset[T]:
+        """Goes through the dataset several times, or without end.
+
+        With `reseed_each_epoch` every epoch is shuffled and transformed anew; without it all epochs
+        are like the first.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(2).repeat(2))
+        [0, 1, 0, 1]
+        """
+        return operations.repeat.RepeatMapDataset(self, num_epochs, reseed_each_epoch)
+
+    def seed(self, seed: int | None) -> MapDataset[T]:
+        """Sets the seed from which the random operations that follow derive their own; None sets none.
+
+        >>> import grain
+        >>> sorted(grain.MapDataset.range(4).seed(42).shuffle())
+        [0, 1, 2, 3]
+        """
+        return operations.seed.WithSeedMapDataset(self, seed)
+
+    def shuffle(self, seed: int | None = None) -> MapDataset[T]:
+        """Shuffles all elements, anew in every epoch, without holding them or their order in memory.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(6).shuffle(seed=42))
+        [4, 1, 2, 3, 0, 5]
+        """
+        return operations.shuffle.ShuffleMapDataset(self, seed)
+
+    def slice(self, sl: builtins.slice | Sequence[int]) -> MapDataset[T]:
+        """The part of the dataset that a slice, or a sequence of indices, selects.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(10).slice(slice(1, None, 4)))
+        [1, 5, 9]
+        >>> list(grain.MapDataset.range(10).slice([7, 7, -1]))
+        [7, 7, 9]
+        """
+        return operations.slice.slice_map_dataset(self, sl)
+
+    def flat_map(self, transform: transforms.FlatMap) -> MapDataset[Any]:
+        """Splits each element into several; see `grain.transforms.FlatMap`."""
+        return operations.flat_map.FlatMapMapDataset(self, transform)
+
+    def window_shuffle(self, window_size: int, *, seed: int) -> MapDataset[T]:
+        """Shuffles each window of consecutive elements inside itself; no window spans two epochs.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(6).window_shuffle(3, seed=1))
+        [1, 2, 0, 3, 5, 4]
+        """
+        return operations.window_shuffle.WindowShuffleMapDataset(
+            self, window_size=window_size, seed=seed, within_epochs=True
+        )
+
+    def zip(self, *others: MapDataset[Any]) -> MapDataset[tuple[Any, ...]]:
+        """Tuples of the elements that this and other datasets of one length have at an index.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(2).zip(grain.MapDataset.source(["a", "b"])))
+        [(0, 'a'), (1, 'b')]
+        """
+        return operations.zip.ZipMapDataset([self, *others])
+
+    def rekey(self, names: Mapping[str, str], *, keep_others: bool = True) -> MapDataset[Any]:
+        """Renames features: `names` gives the new name of each by its old name."""
+        return self.map(operations.rekey.Rekey(names, keep_others))
+
+    def pad_or_trim(
+        self, lengths: Mapping[str, int] | int, *, pad_value: Any = 0
+    ) -> MapDataset[Any]:
+        """Brings arrays, or features of dictionaries, to a fixed length."""
+        return self.map(operations.pad_or_trim.PadOrTrim(lengths, pad_value))
+
+    def train_validation_split(
+        self, *, validation: float | int, seed: int
+    ) -> tuple[MapDataset[T], MapDataset[T]]:
+        """Divides the dataset into two parts that share no element, in whatever epoch.
+
+        >>> import grain
+        >>> train, validation = grain.MapDataset.range(10).train_validation_split(
+        ...     validation=2, seed=1
+        ... )
+        >>> len(train), len(validation)
+        (8, 2)
+        """
+        return operations.split.train_validation_split(self, validation=validation, seed=seed)
+
+    def shard_batches(
+        self,
+        shard_options: sharding.ShardOptions,
+        batch_size: int,
+        *,
+        remainder: str = "drop",
+        mask_name: str = "mask",
+    ) -> MapDataset[Any]:
+        """The batches of one shard, equally many for all shards.
+
+        `remainder` says what becomes of elements that do not fill a batch of every shard: "drop",
+        "keep", "pad" (with a mask) or "wrap".
+        """
+        return operations.shard_batches.ShardBatchesMapDataset(
+            self, shard_options, batch_size, remainder=remainder, mask_name=mask_name
+        )
+
+    def to_iter_dataset(
+        self, read_options: ReadOptions | None = None, *, allow_nones: bool = False
+    ) -> IterDataset[T]:
+        """Turns the dataset into one that is read in order, and ahead.
+
+        Args:
+          read_options: threads and buffer for reading ahead.
+          allow_nones: whether elements that were filtered out are given as None, not skipped.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(3).to_iter_dataset())
+        [0, 1, 2]
+        """
+        return operations.to_iter.PrefetchIterDataset(self, read_options, allow_nones)
+
+    # Members that the library calls; a class may override them. See also `DatasetNode`.
+
+    def read_many(self, indices: IndexArray) -> list[Any]:
+        """Return the elements at `indices`, or a `PartialRead` of those before the first error.
+
+        The default calls `__getitems__` or `__getitem__`.
+        """
+        if type(self).__getitems__ is not MapDataset.__getitems__:
+            try:
+                found = list(self.__getitems__(indices.tolist()))
+            except Exception:
+                # One by one, to find the element that failed and to keep those before it.
+                pass
+            else:
+                if len(found) == indices.size:
+                    return found
+                wrong = ValueError(
+                    f"{type(self).__name__}.__getitems__ gave {len(found)} elements for "
+                    f"{indices.size} indices ({_shortened(indices)}); it must give one for each, None "
+                    "where it was filtered out."
+                )
+                note_element(wrong, self, int(indices[0]), self.describe_sources())
+                return PartialRead([], wrong)
+        return self._read_singly(indices)
+
+    def _read_singly(self, indices: IndexArray) -> list[Any]:
+        elements: list[Any] = []
+        try:
+            elements.extend(map(self.__getitem__, indices.tolist()))
+        except Exception as error:
+            note_element(error, self, int(indices[len(elements)]), self.describe_sources())
+            return PartialRead(elements, error)
+        if len(elements) < indices.size:
+            stopped = RuntimeError(f"{self}.__getitem__ raised StopIteration.")
+            note_element(stopped, self, int(indices[len(elements)]), self.describe_sources())
+            return PartialRead(elements, stopped)
+        return elements
+
+    def read_columns(self, indices: IndexArray) -> Any:
+        """Return the elements at `indices` as stacked arrays, or None to make `read_many` decide.
+
+        The result equals the stacked elements, without the elements being made one by one.
+        """
+        del indices
+        return None
+
+    @computed
+    def is_columnar(self) -> bool:
+        """Whether `read_columns` may return more than None, so that it is worth calling."""
+        return False
+
+    @computed
+    def is_sparse(self) -> bool:
+        """Whether elements may be None because an operation here or upstream drops some of them."""
+        return any(parent.is_sparse for parent in self._parents)
+
+    @computed
+    def is_surely_sparse(self) -> bool:
+        """Whether a library operation drops elements; a user's class may replace None by a value."""
+        return False
+
+    @computed
+    def is_dense(self) -> bool:
+        """Whether no element can be None."""
+        return False
+
+
+def _shortened(indices: IndexArray) -> str:
+    first = ", ".join(map(str, indices[:5].tolist()))
+    return f"{first}, ..." if indices.size > 5 else first
+
+
+class IndexedMapDataset(MapDataset[T]):
+    """A map dataset written on arrays of indices; single reads are reads of one."""
+
+    @computed
+    def is_surely_sparse(self) -> bool:
+        return any(parent.is_surely_sparse for parent in self._parents)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, builtins.slice):
+            return self.slice(index)
+        number = as_index(index, self)
+        if not len(self):
+            raise IndexError(f"Index {number} is out of range: {self} is empty.")
+        elements = self.read_many(np.array([number], dtype=np.int64))
+        if isinstance(elements, PartialRead):
+            raise elements.error
+        return elements[0]

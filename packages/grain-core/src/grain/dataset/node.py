@@ -1,0 +1,166 @@
+"""The members that every dataset node has: all that is known about an operation, in its own class.
+
+A pipeline is a graph of nodes. What other parts of the library need of a node (its fingerprint, the spec
+of its elements, its sources, where it can be computed) they get through the members below and never by
+looking at its class, so a class outside of the library takes part by overriding the same members. Each
+of them has a safe default: a class that writes none still iterates, resumes and saves checkpoints.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+
+import numpy as np
+
+from grain import dataset as operations
+from grain._lazy import LazyModule
+
+# Few nodes are fingerprinted, and none by a worker.
+if TYPE_CHECKING:
+    from grain.dataset.fingerprint import lines
+else:
+    lines = LazyModule("grain.dataset.fingerprint.lines")
+
+S = TypeVar("S")
+P = ParamSpec("P")
+
+
+class ExecutionTrait(enum.Enum):
+    """How the elements of an iter dataset depend on those of its parents: decides where it can run."""
+
+    SOURCE = "source"
+    """Has no parents; its iterator reads elements in order, from a file for example."""
+    BOUNDARY = "boundary"
+    """Reads a map dataset in order: any block of indices can be computed by any worker."""
+    ELEMENTWISE = "elementwise"
+    """`apply_chunk` makes at most one element of each element of the parent."""
+    BATCHING = "batching"
+    """`apply_chunk` makes one element of each `group_size` elements of the parent."""
+    ORDERED = "ordered"
+    """Depends on the order of the stream; `make_iterator` computes it over iterators of its parents."""
+    TRANSPARENT = "transparent"
+    """Has the elements and states of its parent: `make_iterator` returns the parent's iterator."""
+    INTERLEAVED = "interleaved"
+    """Opens datasets that are not its parents, each of which can be computed separately."""
+    OPAQUE = "opaque"
+    """Has only an `__iter__`, which opens the parents itself."""
+
+
+class computed(Generic[S]):  # noqa: N801 - used like `property`
+    """A property that instances may assign over, as classes outside of the library may happen to do."""
+
+    def __init__(self, compute: Callable[[Any], S]):
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, node: None, owner: Any = None) -> Self: ...
+    @overload
+    def __get__(self, node: object, owner: Any = None) -> S: ...
+    def __get__(self, node: Any, owner: Any = None) -> Any:
+        return self if node is None else self._compute(node)
+
+
+class DatasetNode:
+    """The common base of map and iter datasets.
+
+    Attributes:
+        own_seed: The seed that this very node holds for the operations after it, or None.
+        fingerprint_name: The operation's name in a checkpoint's fingerprint. It is part of saved
+            files: never change it. None describes the node by its `__str__` or its class name.
+    """
+
+    # Class attributes, so that subclasses may define no `__init__` or not call this one.
+    _parents: tuple[Any, ...] = ()
+    own_seed: int | None = None
+    fingerprint_name: str | None = None
+
+    def __init__(self, parents: Any = ()) -> None:
+        self._parents = tuple(parents) if isinstance(parents, (list, tuple)) else (parents,)
+
+    @property
+    def parents(self) -> tuple[Any, ...]:
+        """The datasets this one reads from."""
+        return self._parents
+
+    @property
+    def _parent(self) -> Any:
+        if len(self._parents) != 1:
+            raise ValueError(
+                f"{type(self).__name__} has {len(self._parents)} parents; `_parent` needs one."
+            )
+        return self._parents[0]
+
+    @computed
+    def default_seed(self) -> int | None:
+        """The seed that this node derives from the seeds given upstream and their distances."""
+        found: list[int] = []
+        level: list[Any] = [self]
+        depth = 0
+        while level:
+            further: list[Any] = []
+            for node in level:
+                if node.own_seed is not None:
+                    found += [node.own_seed, depth]
+                else:
+                    further += node.parents
+            level, depth = further, depth + 1
+        if not found:
+            return None
+        return int(np.random.SeedSequence(found).generate_state(1)[0])
+
+    def fingerprint_arguments(self) -> Mapping[str, Any]:
+        """Return the arguments that decide on the elements; None and False stand for "not given"."""
+        return {}
+
+    def fingerprint(self) -> list[lines.Line]:
+        """Return the lines that describe the pipeline up to this node, sources first."""
+        return lines.node_lines(self)
+
+    def infer_element_spec(self) -> Any:
+        """Return a tree like an element, with a `ShapeDtypeStruct` for each array.
+
+        Call `grain.dataset.element_spec.get_element_spec` instead, which prefers `_element_spec` of
+        a user's class.
+        """
+        # The first sentence of the message is kept from google/grain 0.2.18.
+        raise NotImplementedError(
+            f"`element_spec` inference is not implemented for {type(self).__name__}. Give the class a "
+            "method `infer_element_spec` or a property `_element_spec`."
+        )
+
+    def describe_sources(self) -> str:
+        """Return the names of the sources this node reads from, for messages."""
+        if not self._parents:
+            return str(self)
+        return ", ".join(dict.fromkeys(parent.describe_sources() for parent in self._parents[:3]))
+
+    def pipe(
+        self, func: Callable[Concatenate[Self, P], S], /, *args: P.args, **kwargs: P.kwargs
+    ) -> S:
+        """Call `func(self, *args, **kwargs)`, so that a function fits into a chain of methods.
+
+        >>> import grain
+        >>> def every_second(ds):
+        ...     return ds[::2]
+        >>> list(grain.MapDataset.range(6).pipe(every_second))
+        [0, 2, 4]
+        """
+        return func(self, *args, **kwargs)
+
+    if not TYPE_CHECKING:  # With it, a type checker would accept every attribute.
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise an error that names the kind of dataset which has the missing operation."""
+            if advice := operations.missing_attribute.advice(type(self), name):
+                raise AttributeError(
+                    f"{type(self).__name__!r} object has no attribute {name!r}: {advice}",
+                    name=name,
+                    obj=self,
+                )
+            return object.__getattribute__(self, name)  # Raises the original error.
+
+    def __str__(self) -> str:
+        return type(self).__name__
