@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from grain.execution import shared_sources
-from grain.execution.processes.error_report import Report, rebuild
+from grain.execution.processes.error_report import ErrorReport, rebuild
 from grain.execution.processes.pool import (
     NotOutstanding,
     PoolClosed,
@@ -142,14 +142,14 @@ class WorkerSession:
         """Waits for a result."""
         made, told = self._wait(ticket)
         if told is not None:
-            raise rebuild(Report(*told))
+            raise rebuild(ErrorReport(*told))
         return made
 
     def told(self, ticket: int) -> Any:
         """Waits for a result that carries its error as data."""
         made, told = self._wait(ticket)
         if told is not None:
-            error = rebuild(Report(*told))
+            error = rebuild(ErrorReport(*told))
             made.error = error if isinstance(error, Exception) else RuntimeError(repr(error))
         return made
 

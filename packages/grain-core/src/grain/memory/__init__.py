@@ -1,1 +1,1 @@
-"""Allocation and reuse of memory for large arrays; knows nothing of datasets."""
+"""Allocation and reuse of memory for large arrays. A leaf package: it imports no dataset code."""

@@ -1,7 +1,7 @@
-"""Where the memory of a freshly assembled array comes from.
+"""The allocator of newly assembled arrays.
 
-By default it is memory of this process. An executor that will move the array to another process offers
-memory from which no further copy is needed; the code that assembles batches need not know which.
+By default it returns memory of this process. A worker process installs an allocator of shared memory, so that
+the batches assembled there reach the consumer without another copy.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from grain._policy import current_policy
 from grain.memory.buffer_pool import ALIGNMENT, BufferPool
 
 if TYPE_CHECKING:
@@ -21,16 +22,14 @@ Shape = int | tuple[int, ...]
 Allocator = Callable[[Shape, "DTypeLike"], "NDArray[Any]"]
 
 MIN_ALIGNED_BYTES = 64 * 1024
-# Smaller arrays seldom go back to the system when they are freed.
-_MIN_RECYCLED_BYTES = 256 * 1024
-
-_recycler = BufferPool()
+_pool = BufferPool()
+_min_pooled_bytes = current_policy().min_pooled_bytes
 
 
 def plain_allocator(shape: Shape, dtype: DTypeLike) -> NDArray[Any]:
-    """Memory of this process, as `numpy.empty` gives it but aligned if the array is large.
+    """Return memory of this process, like `numpy.empty`, but aligned if the array is large.
 
-    The memory of a large array is used again once that array is gone.
+    The memory of a large array is reused once that array is gone.
 
     >>> plain_allocator((100, 1000), "float32").ctypes.data % ALIGNMENT
     0
@@ -39,8 +38,8 @@ def plain_allocator(shape: Shape, dtype: DTypeLike) -> NDArray[Any]:
     nbytes = dtype.itemsize * (shape if isinstance(shape, int) else math.prod(shape))
     if nbytes < MIN_ALIGNED_BYTES or dtype.hasobject:
         return np.empty(shape, dtype)
-    if nbytes >= _MIN_RECYCLED_BYTES:
-        return np.ndarray(shape, dtype, _recycler.take(nbytes))
+    if nbytes >= _min_pooled_bytes:
+        return np.ndarray(shape, dtype, _pool.take(nbytes))
     memory = np.empty(nbytes + ALIGNMENT, np.uint8)
     return np.ndarray(shape, dtype, memory, offset=-memory.ctypes.data % ALIGNMENT)
 
@@ -49,9 +48,9 @@ _current: Allocator = plain_allocator
 
 
 def current_allocator() -> Allocator:
-    """The allocator that the executor running this process has installed.
+    """Return the allocator installed in this process.
 
-    Like `numpy.empty`, it gives a C-ordered, writable array whose contents are arbitrary:
+    Like `numpy.empty`, it returns a C-ordered, writable array whose contents are arbitrary:
 
     >>> out = current_allocator()((2, 3), "int32")
     >>> out.shape, out.dtype.name, out.flags.writeable
@@ -61,7 +60,7 @@ def current_allocator() -> Allocator:
 
 
 def allocate(shape: Shape, dtype: DTypeLike) -> NDArray[Any]:
-    """An uninitialised array from the current allocator.
+    """Return an uninitialised array from the current allocator.
 
     >>> allocate(4, "float32").shape
     (4,)
@@ -70,7 +69,7 @@ def allocate(shape: Shape, dtype: DTypeLike) -> NDArray[Any]:
 
 
 def install_allocator(allocator: Allocator | None) -> Allocator:
-    """Makes `allocator` the current one (None: plain memory) and returns the one before it."""
+    """Install `allocator` (None: plain memory) and return the previous one."""
     global _current
     previous = _current
     _current = plain_allocator if allocator is None else allocator

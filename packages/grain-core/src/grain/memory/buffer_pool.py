@@ -1,8 +1,8 @@
-"""Memory of arrays that are gone, kept for the next ones of about the same size.
+"""Reuse of the memory of freed arrays for new ones of about the same size.
 
-A loop that takes batches drops one for each that it gets. Handed back to the system and asked for
-again, the same memory costs a page fault for every page and is cleared first, which takes longer than
-filling it with data that is at hand.
+A training loop drops one batch for each that it receives. Returned to the system and allocated again, the
+same memory costs a page fault for every page and is cleared first, which takes longer than filling it
+with data that is in memory.
 """
 
 from __future__ import annotations
@@ -14,67 +14,72 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from grain._policy import current_policy
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# jax on CPU takes arrays that start at such an address as they are, and copies others.
+# JAX on CPU uses arrays that start at a multiple of this in place, and copies others.
 ALIGNMENT = 64
 
-# One is in the consumer's hands while the next is filled, so there is seldom more than one to keep.
-_MOST_KEPT = 2
-_MOST_BYTES_KEPT = 128 << 20
-# What the C library has once been given back of this size it does not return to the system again.
+# Once an array of this size was freed, glibc keeps that much freed memory in the process.
 _FREED_ONCE = 8 << 20
 
 
 @functools.cache
 def keep_freed_memory() -> None:
-    """Has small arrays take memory that was freed before, some megabytes of it, not new pages.
+    """Make malloc reuse some megabytes of freed memory for small arrays, instead of new pages.
 
-    glibc learns from the largest array that was freed how much to keep, and from small ones alone
-    never learns. This one is not written to, so it takes no memory.
+    glibc raises its threshold to the size of the largest array that was freed. The array freed here is never
+    written to, so it occupies no memory.
     """
     np.empty(_FREED_ONCE, np.uint8)
 
 
 class BufferPool:
-    """Aligned memory; what is not used any more is kept for the next that asks, within bounds.
+    """Pool of aligned buffers, with a bound on the unused memory that it keeps.
 
-    There is no lock: memory comes back whenever the last array over it goes, in any thread and in the
-    middle of anything. Single steps on a deque are atomic, and who loses a race makes new memory.
+    Lock-free: a buffer returns when the last array over it is collected, in any thread and at any point.
+    Single operations on a deque are atomic, and the loser of a race allocates new memory.
 
-    >>> recycler = BufferPool()
-    >>> first = recycler.take(1_000_000)
+    Args:
+        max_buffers: Most unused buffers that are kept; the policy's by default. One batch is with the
+            consumer while the next is filled, so more than one unused buffer is rare.
+        max_bytes: Most bytes of unused buffers that are kept; the policy's by default.
+
+    >>> pool = BufferPool()
+    >>> first = pool.take(1_000_000)
     >>> address = first.ctypes.data
     >>> del first
-    >>> recycler.take(1_000_000).ctypes.data == address
+    >>> pool.take(1_000_000).ctypes.data == address
     True
     """
 
-    def __init__(self, most: int = _MOST_KEPT, most_bytes: int = _MOST_BYTES_KEPT):
-        self._most = most
-        self._most_bytes = most_bytes
+    def __init__(self, max_buffers: int | None = None, max_bytes: int | None = None):
+        policy = current_policy()
+        self._max_buffers = policy.pooled_buffers if max_buffers is None else max_buffers
+        self._max_bytes = policy.pooled_bytes if max_bytes is None else max_bytes
         self._kept: deque[memoryview] = deque()
-        self._lent: dict[int, weakref.ref[Any]] = {}
+        self._leases: dict[int, weakref.ref[Any]] = {}
 
     @property
     def kept_bytes(self) -> int:
-        """How much memory is kept that nobody uses."""
+        """Bytes of unused buffers."""
         return sum(memory.nbytes for memory in list(self._kept))
 
     def take(self, nbytes: int) -> NDArray[np.uint8]:
-        """At least `nbytes` bytes; they come back when this array and all over it are gone."""
+        """Return `nbytes` bytes or more, which return to the pool when all arrays over them are gone."""
         size = _rounded(nbytes)
         memory = self._find(size) or _aligned(size)
-        # Over the memory directly, so that arrays made over this one refer to it and to nothing below.
+        # Over the memory itself: arrays over the lease then keep the lease alive, not the memory below it.
         lease = np.frombuffer(memory, np.uint8)
-        key, lent = id(lease), self._lent
+        key, leases = id(lease), self._leases
 
-        def come_back(_: object) -> None:
-            lent.pop(key, None)
+        def give_back(_: object) -> None:
+            leases.pop(key, None)
             self._keep(memory)
 
-        lent[key] = weakref.ref(lease, come_back)
+        leases[key] = weakref.ref(lease, give_back)
         return lease
 
     def _find(self, size: int) -> memoryview | None:
@@ -85,22 +90,22 @@ class BufferPool:
                 break
             if memory.nbytes == size:
                 return memory
-            self._kept.appendleft(memory)  # The first to go, when there is too much.
+            self._kept.appendleft(memory)  # First to be dropped when the bound is exceeded.
         return None
 
     def _keep(self, memory: memoryview) -> None:
-        if memory.nbytes > self._most_bytes:
+        if memory.nbytes > self._max_bytes:
             return
         self._kept.append(memory)
         try:
-            while len(self._kept) > self._most or self.kept_bytes > self._most_bytes:
+            while len(self._kept) > self._max_buffers or self.kept_bytes > self._max_bytes:
                 self._kept.popleft()
         except IndexError:
-            pass  # Taken by another thread meanwhile.
+            pass  # Another thread took it.
 
 
 def _rounded(nbytes: int) -> int:
-    """A little more, so that batches of like size share memory."""
+    """Round up, so that batches of similar size share memory."""
     step = max(ALIGNMENT, 1 << max(0, nbytes.bit_length() - 4))
     return -(-nbytes // step) * step
 

@@ -1,5 +1,5 @@
-"""Worker processes that compute tasks, and the shared memory in which their results come back.
+"""Worker processes that compute tasks, and the shared memory in which their results return.
 
-This room knows nothing of what a task or a result means. Its door is `pool`; a worker comes in by
-`worker` and need not load what only the other side uses.
+This package gives tasks and results no meaning. The consuming process imports `pool`, a worker imports
+`worker`; neither loads modules that only the other side needs.
 """

@@ -1,7 +1,7 @@
-"""Objects to bytes and back, with the memory of arrays left out of the bytes.
+"""Pickling with the memory of arrays out of band.
 
-Arrays of every dtype that holds no Python objects travel as (memory, dtype, shape, order), also
-those that numpy itself would copy into the pickle: extension dtypes, dates, non-contiguous ones.
+Arrays of every dtype without Python objects travel as (memory, dtype, shape, order), also those that
+numpy itself would copy into the pickle: extension dtypes, dates, non-contiguous arrays.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from grain.memory.allocation import Allocator, plain_allocator
 
-# Below this an array's bytes go into the pickle: cheaper than an entry in a table of buffers.
+# Smaller arrays go into the pickle, which is cheaper than an entry in the table of buffers.
 _IN_BAND_BYTES = 512
 
 
@@ -30,14 +30,14 @@ class Pickled(NamedTuple):
 
 
 class _NeedsValueError(Exception):
-    """Something belongs to `__main__`, which a worker never runs: it must go by value."""
+    """An object belongs to `__main__`, which a worker never runs: it must be pickled by value."""
 
 
 class Dumper:
-    """Pickles importable things by reference and the rest (lambdas, `__main__`) by value.
+    """Pickler of importable objects by reference and of others (lambdas, `__main__`) by value.
 
-    By reference alone is several times quicker, so it is tried until the first object that needs
-    more; a stream of objects is mostly of one kind, so from then on it is not tried again.
+    Pickling by reference is several times faster, so it is tried until the first object that needs
+    pickling by value. A stream of objects is mostly of one kind, so from then on it is not tried again.
     """
 
     def __init__(self, allocate: Allocator = plain_allocator) -> None:
@@ -45,7 +45,7 @@ class Dumper:
         self._by_value = False
 
     def __call__(self, value: object) -> Pickled:
-        """Pickles `value`."""
+        """Pickle `value`."""
         if not self._by_value:
             try:
                 return _dump(_ReferencePickler, value, self._allocate)
@@ -57,12 +57,12 @@ class Dumper:
 
 
 def dumps_by_value(value: object) -> Pickled:
-    """Pickles by value whatever a process that imports the same modules could not look up."""
+    """Pickle by value the objects that a process which imports the same modules could not look up."""
     return _dump(_ValuePickler, value, plain_allocator)
 
 
 def loads(stream: bytes | bytearray | memoryview, buffers: Iterable[memoryview] = ()) -> Any:
-    """The object; its arrays lie over `buffers` in place."""
+    """Return the unpickled object; its arrays are views of `buffers`."""
     return pickle.loads(stream, buffers=buffers)
 
 
@@ -71,7 +71,7 @@ def _dump(
 ) -> Pickled:
     file = io.BytesIO()
     buffers: list[pickle.PickleBuffer] = []
-    # `append` returns None, which tells pickle to leave the buffer out of its stream.
+    # `append` returns None, so that pickle leaves the buffer out of its stream.
     job = pickler(file, protocol=5, buffer_callback=buffers.append)
     job.allocate = allocate
     job.dump(value)
@@ -123,5 +123,5 @@ def _reduce_array(array: NDArray[Any], allocate: Allocator) -> Any:
 def rebuild_array(
     memory: memoryview, dtype: Any, shape: tuple[int, ...], order: Any
 ) -> NDArray[Any]:
-    """The array over `memory`, writable if the memory is."""
+    """Return the array over `memory`, writable if the memory is."""
     return np.ndarray(shape, dtype, memory, order=order)

@@ -1,7 +1,7 @@
-"""Whether this process is a worker that has not started yet, and must not start workers of its own.
+"""Guard against worker processes that start worker processes while they start.
 
-A worker imports the modules that hold the user's classes. A module that begins to read with workers
-as soon as it is imported would do so in each of them, and theirs in theirs, without end.
+A worker imports the modules of the user's classes. A module that iterates with workers as soon as it is
+imported would start workers in each worker, recursively.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _starting = False
 
 @contextlib.contextmanager
 def starting() -> Iterator[None]:
-    """While a worker takes over its job."""
+    """Mark this process as a worker that is loading its job, inside the `with` block."""
     global _starting
     _starting = True
     try:
@@ -25,22 +25,21 @@ def starting() -> Iterator[None]:
 
 
 def require_started() -> None:
-    """Raises an error that names the module, if this is a worker that still imports what it needs."""
+    """Raise an error that names the imported module if this process is a worker that is still starting."""
     if _starting:
         raise RuntimeError(
-            "Worker processes were asked for while a worker process, which was starting, imported "
-            f"{_imported_module()}. What a module does when it is imported is done in every worker "
-            "that needs something of it. Put the code that reads the data into a function, or below "
-            '`if __name__ == "__main__":`.'
+            "Worker processes were requested while a worker process, which was starting, imported "
+            f"{_imported_module()}. Code at module level runs in every worker that imports the module. Move "
+            'the code that reads the data into a function, or below `if __name__ == "__main__":`.'
         )
 
 
 def _imported_module() -> str:
-    """The module that is being imported by whoever called, and where it stands."""
+    """Return the name and position of the module that is being imported."""
     frame = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") != "__main__":
             name = frame.f_globals.get("__name__", "a module")
             return f"`{name}` ({frame.f_code.co_filename}, line {frame.f_lineno})"
         frame = frame.f_back  # type: ignore[assignment]
-    return "what its job needs"
+    return "a module of its job"

@@ -1,12 +1,11 @@
-"""One end of the talk between a pool and one of its workers: a socket and two sets of slots.
+"""One end of the connection between a pool and one of its workers: a socket and two sets of slots.
 
-Neither end ever blocks here: what the socket does not take at once is kept and sent by `flush`.
+The pool's end never blocks: what the socket does not accept at once is kept and sent by `flush`.
 """
 
 from __future__ import annotations
 
-# The part of `socket` that is written in C. The other one makes hundreds of names that a worker, which is
-# to start quickly, has no use for.
+# The C part of `socket`: the Python part defines hundreds of names, which would slow the start of workers.
 import _socket
 import array
 import os
@@ -19,13 +18,13 @@ import numpy as np
 from grain.execution.processes import array_pickling, framing
 from grain.execution.processes.array_pickling import Pickled
 from grain.execution.processes.control import SlotTable
-from grain.execution.processes.framing import Frame, Part
+from grain.execution.processes.framing import BufferLocation, Frame
 from grain.execution.processes.slots import SlotPool, SlotViews
 
-# Buffers of at most this size are sent by the socket, and copied out of a slot rather than left in
-# it: a user who keeps a small array must not thereby keep a large slot.
+# Buffers of at most this size are sent over the socket, and copied out of a slot: a small array that the user
+# keeps must not keep a large slot.
 SMALL_BUFFER = 8 * 1024
-# More than this in one frame goes into a slot: copying memory is quicker than a socket.
+# A larger frame goes into a slot: copying memory is faster than a socket.
 MAX_INLINE = 32 * 1024
 
 _RECEIVE_BYTES = 256 * 1024
@@ -35,22 +34,25 @@ _CLOSE_ON_EXEC = getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 class ChannelLostError(OSError):
-    """The bytes received no longer make sense; the reason is in the message."""
+    """The connection can no longer be decoded; the message says why."""
 
 
 class _Layout(NamedTuple):
-    """Where the parts of a message go, and what of it is sent by the socket."""
+    """Locations of the buffers of a message, and the bytes sent over the socket."""
 
-    parts: list[Part]
+    buffers: list[BufferLocation]
     body: list[bytes | memoryview]
     held: memoryview | None = None  # keeps the slot from being taken again before it is lent
 
 
 class Channel:
-    """Sends pickles with their buffers, and receives frames.
+    """Sender of pickles with their buffers, and receiver of frames.
 
-    `sending` and `receiving` are the halves of the control page that tell whose slots are where;
-    `budget` is how many bytes of slots this end may make.
+    Args:
+        sock: The connection.
+        sending: Records which slots of this end are lent.
+        receiving: Records which slots of the other end are lent.
+        budget: Most bytes of slots that this end creates.
     """
 
     def __init__(
@@ -72,11 +74,11 @@ class Channel:
 
     @property
     def backlog(self) -> bool:
-        """Whether something still waits for `flush`."""
+        """Whether bytes wait for `flush`."""
         return bool(self._backlog)
 
     def send(self, kind: int, ticket: int, pickled: Pickled) -> None:
-        """Sends a frame, large buffers by slot; keeps a copy of what the socket does not take."""
+        """Send a frame, large buffers in slots; keep a copy of what the socket does not accept."""
         self._enqueue(kind, ticket, pickled)
         self.flush()
         if self._backlog:  # arrays may change before they are sent; bytes cannot
@@ -84,7 +86,7 @@ class Channel:
             self._backlog = deque(kept)
 
     def send_all(self, kind: int, ticket: int, pickled: Pickled) -> None:
-        """Sends a frame and waits until the socket has taken all of it."""
+        """Send a frame and block until the socket has accepted all of it."""
         self._enqueue(kind, ticket, pickled)
         self.flush()
         if self._backlog:
@@ -95,22 +97,22 @@ class Channel:
                 self.flush()
 
     def _enqueue(self, kind: int, ticket: int, pickled: Pickled) -> None:
-        layout = self._place(pickled)
-        news = self.slots.take_news()
+        layout = self._lay_out(pickled)
+        updates = self.slots.take_updates()
         body_bytes = sum(map(len, layout.body))
-        head = framing.head(kind, ticket, body_bytes, news, layout.parts)
-        for index in {part.slot for part in layout.parts if part.slot >= 0}:
+        head = framing.head(kind, ticket, body_bytes, updates, layout.buffers)
+        for index in {location.slot for location in layout.buffers if location.slot >= 0}:
             self.slots.lend(index)
         small = body_bytes <= MAX_INLINE
-        pieces = [b"".join([head, *layout.body])] if small else [head, *layout.body]
-        views = [memoryview(piece) for piece in pieces if len(piece)]
-        fds = [item.fd for item in news if item.fd >= 0]
+        vector = [b"".join([head, *layout.body])] if small else [head, *layout.body]
+        views = [memoryview(data) for data in vector if len(data)]
+        fds = [item.fd for item in updates if item.fd >= 0]
         if fds:
             self._backlog_fds.append((views[0], fds))
         self._backlog.extend(views)
 
     def flush(self) -> None:
-        """Sends as much of the backlog as the socket takes. Raises OSError if the peer is gone."""
+        """Send as much of the backlog as the socket accepts; raise OSError if the peer is gone."""
         try:
             while self._backlog:
                 self._send_some()
@@ -140,53 +142,55 @@ class Channel:
         if sent:
             self._backlog[0] = self._backlog[0][sent:]
 
-    def _place(self, pickled: Pickled) -> _Layout:
+    def _lay_out(self, pickled: Pickled) -> _Layout:
         stream, buffers = pickled
         if not buffers and len(stream) <= MAX_INLINE:
             return _Layout([], [stream])
-        pieces = [memoryview(stream), *buffers]
-        small = sum(piece.nbytes for piece in pieces if piece.nbytes <= SMALL_BUFFER)
+        buffers = [memoryview(stream), *buffers]
+        small = sum(buffer.nbytes for buffer in buffers if buffer.nbytes <= SMALL_BUFFER)
         limit = SMALL_BUFFER if small <= MAX_INLINE else 0
-        parts: list[Part | None] = []
+        locations: list[BufferLocation | None] = []
         to_pack: list[int] = []
         room = 0
-        for number, piece in enumerate(pieces):
-            parts.append(None)
-            if piece.nbytes <= limit or (number == 0 and piece.nbytes <= MAX_INLINE):
+        for number, buffer in enumerate(buffers):
+            locations.append(None)
+            size = buffer.nbytes
+            if size <= limit or (number == 0 and size <= MAX_INLINE):
                 continue
-            if piece.nbytes > SMALL_BUFFER:
-                found = self.slots.slot_of(piece)
+            if size > SMALL_BUFFER:
+                found = self.slots.slot_of(buffer)
                 if found is not None:
-                    parts[number] = Part(found[0], piece.readonly, found[1], piece.nbytes)
+                    locations[number] = BufferLocation(found[0], buffer.readonly, found[1], size)
                     continue
             to_pack.append(number)
-            room += framing.aligned(piece.nbytes)
+            room += framing.aligned(size)
         memory = self.slots.take(room) if to_pack else None
         if memory is not None:
-            self._pack(pieces, to_pack, parts, memory)
-        return _Layout(*framing.inline_rest(pieces, parts), memory)
+            self._pack(buffers, to_pack, locations, memory)
+        return _Layout(*framing.inline_rest(buffers, locations), memory)
 
     def _pack(
         self,
-        pieces: list[memoryview],
+        buffers: list[memoryview],
         numbers: list[int],
-        parts: list[Part | None],
+        locations: list[BufferLocation | None],
         memory: memoryview,
     ) -> None:
         found = self.slots.slot_of(memory)
         assert found is not None, "a slot just taken is not lent"
         target = np.frombuffer(memory, np.uint8)
-        at = 0
+        offset = 0
         for number in numbers:
-            piece = pieces[number]
-            target[at : at + piece.nbytes] = np.frombuffer(piece, np.uint8)
-            parts[number] = Part(found[0], piece.readonly, at, piece.nbytes)
-            at += framing.aligned(piece.nbytes)
+            buffer = buffers[number]
+            size = buffer.nbytes
+            target[offset : offset + size] = np.frombuffer(buffer, np.uint8)
+            locations[number] = BufferLocation(found[0], buffer.readonly, offset, size)
+            offset += framing.aligned(size)
 
     # Receiving
 
     def receive(self) -> list[Frame]:
-        """The frames that have fully arrived. Raises EOFError when the peer is gone."""
+        """Return the frames that have arrived completely; raise EOFError when the peer is gone."""
         if self._large is not None:
             return self._receive_large(self._large)
         count = self._receive_into(self._buffer[self._filled :])
@@ -203,7 +207,7 @@ class Channel:
                     self._large_filled = len(data)
                     start = self._filled
                 break
-            whole.append(self._hear(data[:size], own=False))
+            whole.append(self._parse(data[:size], own=False))
             start += size
         rest = self._filled - start
         if start and rest:
@@ -216,10 +220,10 @@ class Channel:
         if self._large_filled < len(large):
             return []
         self._large = None
-        return [self._hear(large, own=True)]
+        return [self._parse(large, own=True)]
 
     def _receive_into(self, target: memoryview) -> int:
-        """Reads once. Returns 0 if there is nothing to read now."""
+        """Read once; return 0 if there is nothing to read now."""
         try:
             count, ancillary, flags, _ = self.socket.recvmsg_into(
                 [target], _ANCILLARY_BYTES, _CLOSE_ON_EXEC
@@ -233,51 +237,51 @@ class Channel:
                 self._fds.extend(fds)
         if flags & _socket.MSG_CTRUNC:
             raise ChannelLostError(
-                "a descriptor of shared memory could not be received: this process has as many "
-                "files open as it may. Close some, or raise the limit (ulimit -n)"
+                "a descriptor of shared memory could not be received, because this process has reached its "
+                "limit of open files. Close some, or raise the limit (ulimit -n)"
             )
         if count == 0:
             raise EOFError
         return count
 
-    def _hear(self, data: memoryview, *, own: bool) -> Frame:
-        frame, news = framing.parse(data, own=own)
-        for index, capacity in news:
-            self.views.hear(index, capacity, self._fds.popleft() if capacity else -1)
+    def _parse(self, data: memoryview, *, own: bool) -> Frame:
+        frame, updates = framing.parse(data, own=own)
+        for index, capacity in updates:
+            self.views.update(index, capacity, self._fds.popleft() if capacity else -1)
         return frame
 
     def decode(self, frame: Frame) -> Any:
-        """The object a frame carries; its large arrays lie in their slots."""
+        """Return the object of a frame; its large arrays are views of their slots."""
         stream, *buffers = self.open(frame)
         return array_pickling.loads(stream, buffers)
 
     def open(self, frame: Frame) -> list[memoryview]:
-        """The pickle and the buffers of a frame; whoever holds them holds their slots."""
-        if not frame.parts:
+        """Return the pickle and the buffers of a frame; references to them keep their slots lent."""
+        if not frame.buffers:
             return [memoryview(frame.body)]
         body = memoryview(frame.body)
         leases: dict[int, memoryview] = {}
         buffers: list[memoryview] = []
-        for part in frame.parts:
-            if part.slot < 0:
+        for slot, readonly, offset, length in frame.buffers:
+            if slot < 0:
                 memory = body
-            elif part.slot in leases:
-                memory = leases[part.slot]
+            elif slot in leases:
+                memory = leases[slot]
             else:
-                memory = leases[part.slot] = self.views.lease(part.slot)
-            buffer = memory[part.offset : part.offset + part.length]
-            if part.slot >= 0 and part.length <= SMALL_BUFFER:
+                memory = leases[slot] = self.views.lease(slot)
+            buffer = memory[offset : offset + length]
+            if slot >= 0 and length <= SMALL_BUFFER:
                 buffer = memoryview(bytearray(buffer))
-            buffers.append(buffer.toreadonly() if part.readonly else buffer)
+            buffers.append(buffer.toreadonly() if readonly else buffer)
         return buffers
 
     def drop(self, frame: Frame) -> None:
-        """Hands back the slots of a frame that nobody wants."""
-        for index in {part.slot for part in frame.parts if part.slot >= 0}:
-            self.views.hand_back(index)
+        """Return the slots of a frame that is not read."""
+        for index in {location.slot for location in frame.buffers if location.slot >= 0}:
+            self.views.give_back(index)
 
     def close(self) -> None:
-        """Closes the socket and every descriptor; arrays already decoded stay valid."""
+        """Close the socket and every descriptor; arrays already decoded stay valid."""
         self.socket.close()
         for _, fds in self._backlog_fds:
             for fd in fds:

@@ -1,7 +1,7 @@
 """The page of memory that a pool and its workers share beside their sockets.
 
-It carries what must be known without a message: which slots are lent out, which tasks are no longer
-wanted, and what each worker is doing. Every word in it has one writer at a time.
+It carries what both sides must see without a message: which slots are lent, which tasks are cancelled,
+and the current task of each worker. Every word has one writer at a time.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ _WORKER_BYTES = _HEAD_BYTES + 2 * (64 + MAX_SLOTS)
 
 
 def control_size(worker_count: int) -> int:
-    """How many bytes the control page of this many workers takes."""
+    """Return the size of the control page of this many workers."""
     return _RING_BYTES + worker_count * _WORKER_BYTES
 
 
-class Cancelled:
-    """Tickets whose results nobody waits for; a worker that has not begun one skips it.
+class CancelledTickets:
+    """Tickets whose results are discarded; a worker that has not started such a task skips it.
 
-    A ring of the last so many: forgetting an old one costs a wasted computation, nothing else.
+    A ring of the most recent ones: losing an old entry costs a wasted computation, nothing else.
     """
 
     def __init__(self, memory: memoryview) -> None:
         self._ring = memory[:_RING_BYTES].cast("Q")
 
     def add(self, ticket: int) -> None:
-        """Notes that nobody waits for this one."""
+        """Cancel a ticket."""
         self._ring[ticket % _RING] = ticket
 
     def __contains__(self, ticket: int) -> bool:
@@ -37,10 +37,10 @@ class Cancelled:
 
 
 class SlotTable:
-    """Which slots of one sender are with its receiver.
+    """Which slots of one sender are lent to its receiver.
 
-    The sender sets a slot's byte when it sends it; the receiver clears it when the last array over
-    it is gone, from whatever thread that happens in.
+    The sender sets a slot's byte when it sends the slot; the receiver clears it when the last array over
+    the slot is gone, in whatever thread that happens.
     """
 
     def __init__(self, memory: memoryview) -> None:
@@ -48,17 +48,17 @@ class SlotTable:
         self.lent = memory[64 : 64 + MAX_SLOTS]
 
     def refuse(self) -> None:
-        """Asks the sender to make no new slots."""
+        """Stop the sender from creating slots."""
         self._refused[0] = 1
 
     @property
     def refused(self) -> bool:
-        """Whether the receiver asked for no new slots."""
+        """Whether the receiver accepts no new slots."""
         return self._refused[0] != 0
 
 
 class WorkerPage:
-    """One worker's part of the control page."""
+    """The part of the control page that belongs to one worker."""
 
     def __init__(self, memory: memoryview, worker: int) -> None:
         start = _RING_BYTES + worker * _WORKER_BYTES
@@ -71,16 +71,16 @@ class WorkerPage:
 
     @property
     def running(self) -> bool:
-        """Whether the worker's own code has begun; before that its interpreter is starting."""
+        """Whether the worker's main function was entered; before that its interpreter is starting."""
         return self._running[0] != 0
 
     def set_running(self) -> None:
-        """Says that the worker's own code has begun."""
+        """Record that the worker's main function was entered."""
         self._running[0] = 1
 
     @property
     def ticket(self) -> int:
-        """The task the worker is computing; 0 while it computes none."""
+        """The task that the worker is computing; 0 while it is idle."""
         return self._ticket[0]
 
     @ticket.setter

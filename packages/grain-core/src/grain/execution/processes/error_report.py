@@ -1,4 +1,4 @@
-"""What goes wrong with workers, and how an exception crosses from one process to another."""
+"""Errors of workers, and the form in which an exception travels between processes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from grain.execution.processes import array_pickling
 
 
 class WorkerError(RuntimeError):
-    """Stands for a worker's exception that could not itself be carried over."""
+    """Stands for an exception of a worker that could not be pickled."""
 
 
 class WorkerDied(RuntimeError):  # noqa: N818 - a user reads it as a sentence
-    """A worker process ended though its work was not done.
+    """A worker process exited before its pool was closed.
 
     Attributes:
-      worker: which worker it was.
-      pid: its process id.
-      exitcode: its exit status; -N if signal N ended it; None if the system would not tell.
-      ticket: the task it was computing, or None.
+        worker: Index of the worker.
+        pid: Its process id.
+        exitcode: Its exit status; -N if signal N ended it; None if the status is unknown.
+        ticket: The task that it was computing, or None.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class WorkerDied(RuntimeError):  # noqa: N818 - a user reads it as a sentence
 
 
 class RemoteTraceback(Exception):  # noqa: N818 - not raised, only shown
-    """The traceback of an exception raised in a worker; the cause of what is raised here."""
+    """The traceback of an exception raised in a worker; set as the cause of that exception in the parent."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -53,35 +53,35 @@ class RemoteTraceback(Exception):  # noqa: N818 - not raised, only shown
         return f'\n"""\n{self.text}"""'
 
 
-class Report(NamedTuple):
-    """An exception on its way: a pickle of it if it has one that loads, and words if not."""
+class ErrorReport(NamedTuple):
+    """An exception in transit: a pickle if it has one that loads, and a summary in text."""
 
     payload: bytes | None
     summary: str
     text: str
 
 
-def report(error: BaseException, *, where: str) -> Report:
-    """Describes `error`, raised in the worker that `where` names."""
+def report(error: BaseException, *, where: str) -> ErrorReport:
+    """Return a report of `error`, raised in the worker that `where` names."""
     text = f"In {where}:\n\n" + "".join(traceback.format_exception(error))
-    return Report(_payload(error), f"{type_name(error)}: {_message(error)}", text)
+    return ErrorReport(_payload(error), f"{type_name(error)}: {_message(error)}", text)
 
 
-def rebuild(told: Report) -> BaseException:
-    """The exception a report describes, with the worker's traceback as its cause."""
+def rebuild(report: ErrorReport) -> BaseException:
+    """Return the reported exception, with the worker's traceback as its cause."""
     error: BaseException
     try:
-        error = pickle.loads(told.payload or b"")
+        error = pickle.loads(report.payload or b"")
         if not isinstance(error, BaseException):
             raise TypeError(type(error))
-    except Exception:  # whatever the exception's own class does when it is made anew
-        error = WorkerError(told.summary)
-    error.__cause__ = RemoteTraceback(told.text)
+    except Exception:  # the constructor of a user's exception may raise anything
+        error = WorkerError(report.summary)
+    error.__cause__ = RemoteTraceback(report.text)
     return error
 
 
 def type_name(value: object) -> str:
-    """The name of a value's type as one would import it.
+    """Return the importable name of a value's type.
 
     >>> type_name(1), type_name(signal.SIGINT)
     ('int', 'signal.Signals')
@@ -99,7 +99,7 @@ def _payload(error: BaseException) -> bytes | None:
             return None
         if not isinstance(array_pickling.loads(stream), type(error)):
             return None
-    except Exception:  # any failure of the exception's own pickling: the summary goes instead
+    except Exception:  # not picklable: the summary is sent instead
         return None
     return stream
 
@@ -113,14 +113,14 @@ def _message(error: BaseException) -> str:
 
 def _describe_exit(code: int | None) -> str:
     if code is None:
-        return "ended; the system does not tell how"
+        return "exited; its exit status is unknown"
     if code >= 0:
-        return f"ended with exit code {code}"
+        return f"exited with exit code {code}"
     try:
         name = signal.Signals(-code).name
     except ValueError:
         name = "unknown"
     hint = ""
     if -code == signal.SIGKILL:
-        hint = "; the system does that to a process when memory runs out, or a user did"
+        hint = "; the system kills a process that way when memory runs out"
     return f"was killed by signal {-code} ({name}{hint})"

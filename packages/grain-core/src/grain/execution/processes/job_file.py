@@ -1,7 +1,7 @@
-"""What every worker of a pool is given when it starts, in one unnamed file that all of them map.
+"""The job of a pool, in one unnamed file that all workers map.
 
-The arrays of a job exist once however many workers there are: each worker maps the file privately,
-so a page becomes its own only when it writes to it.
+The arrays of a job exist once for any number of workers: each worker maps the file privately, so a page
+is copied only when that worker writes to it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from grain.execution.processes.array_pickling import Pickled
 
 
 class Setup(NamedTuple):
-    """The file's contents, on the worker's side."""
+    """Contents of the file, as a worker reads them."""
 
     argv: list[str]
     memory: memoryview
@@ -25,38 +25,37 @@ class Setup(NamedTuple):
     job: list[tuple[int, int, bool]]
 
     def load_init(self) -> Callable[[int, int], Any]:
-        """The function the user wants called in each worker, if there is one."""
+        """Return the user's `worker_init_fn`."""
         function: Callable[[int, int], Any] = self._load(self.init or [])
         return function
 
     def load_job(self) -> Any:
-        """The job that was given to the pool."""
+        """Return the job of the pool."""
         return self._load(self.job)
 
     def _load(self, table: list[tuple[int, int, bool]]) -> Any:
-        pieces = [self.memory[start : start + size] for start, size, _ in table]
-        buffers = [
-            piece.toreadonly() if readonly else piece
-            for piece, (_, _, readonly) in zip(pieces, table, strict=True)
-        ]
+        buffers = []
+        for start, size, readonly in table:
+            buffer = self.memory[start : start + size]
+            buffers.append(buffer.toreadonly() if readonly else buffer)
         return array_pickling.loads(buffers[0], buffers[1:])
 
 
 def write(job: Pickled, init: Pickled | None) -> tuple[int, int]:
-    """Writes the file. Returns its descriptor and the length of the part that `read` starts with.
+    """Write the file; return its descriptor and the length of its first section.
 
-    That part is what a process needs before it can import anything: it starts with `sys.path`.
+    The first section is what a process needs before it can import anything: it starts with `sys.path`.
     """
-    pieces: list[tuple[int, memoryview]] = []
+    buffers: list[tuple[int, memoryview]] = []
     size = 0
 
     def add(pickled: Pickled) -> list[tuple[int, int, bool]]:
         nonlocal size
         table = []
-        for number, piece in enumerate((memoryview(pickled.stream), *pickled.buffers)):
-            table.append((size, piece.nbytes, number > 0 and piece.readonly))
-            pieces.append((size, piece))
-            size += framing.aligned(piece.nbytes)
+        for number, buffer in enumerate((memoryview(pickled.stream), *pickled.buffers)):
+            table.append((size, buffer.nbytes, number > 0 and buffer.readonly))
+            buffers.append((size, buffer))
+            size += framing.aligned(buffer.nbytes)
         return table
 
     tables = (None if init is None else add(init), add(job))
@@ -67,8 +66,8 @@ def write(job: Pickled, init: Pickled | None) -> tuple[int, int]:
     fd = segments.unnamed_file(start + max(size, 1))
     try:
         _write_at(fd, memoryview(setup), 0)
-        for offset, piece in pieces:
-            _write_at(fd, piece, start + offset)
+        for offset, buffer in buffers:
+            _write_at(fd, buffer, start + offset)
     except BaseException:
         os.close(fd)
         raise
@@ -76,7 +75,7 @@ def write(job: Pickled, init: Pickled | None) -> tuple[int, int]:
 
 
 def read(fd: int, setup_bytes: int) -> Setup:
-    """Maps the file and closes the descriptor."""
+    """Map the file and close the descriptor."""
     _, argv, size, init, job = marshal.loads(os.pread(fd, setup_bytes, 0))
     start = framing.aligned(setup_bytes)
     memory = segments.map_private(fd, start + max(size, 1))

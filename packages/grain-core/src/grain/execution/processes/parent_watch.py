@@ -1,8 +1,8 @@
-"""A worker's tie to the process that started it: when that one dies, by whatever death, so does it.
+"""Termination of a worker when its parent process dies, however the parent dies.
 
-The starter holds the write end of a pipe that nothing is ever written to. Linux is asked to signal
-the worker when the pipe closes. That works while the worker is deep in C code; and it watches the
-starting process, where PR_SET_PDEATHSIG would watch the thread that happened to make the pool.
+The parent holds the write end of a pipe that is never written to. Linux signals the worker when the pipe
+closes, even while the worker runs C code; PR_SET_PDEATHSIG would follow the thread that created the pool
+instead of the process.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import signal
 import threading
 
 
-def tie(fd: int) -> None:
-    """Ends this process, unasked and at once, as soon as the write end of pipe `fd` is closed."""
-    if not _tie_by_signal(fd):
-        _tie_by_thread(fd)
+def exit_with_parent(fd: int) -> None:
+    """Kill this process as soon as the write end of pipe `fd` is closed."""
+    if not _watch_by_signal(fd):
+        watch_by_thread(fd)
 
 
-def _tie_by_signal(fd: int) -> bool:
+def _watch_by_signal(fd: int) -> bool:
     if not hasattr(fcntl, "F_SETSIG"):
         return False
     try:
-        # Owner and signal belong to the open file, which the workers of a pool would share:
-        # opening it anew makes one of our own. It stays open for the life of the process.
+        # Owner and signal belong to the open file description, which the workers of a pool share.
+        # Reopening makes a separate one, which stays open for the life of the process.
         own = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         fcntl.fcntl(own, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(own, fcntl.F_SETSIG, signal.SIGKILL)
@@ -34,15 +34,17 @@ def _tie_by_signal(fd: int) -> bool:
         return False
     poll = select.poll()
     poll.register(own, select.POLLIN)
-    if poll.poll(0):  # closed before we asked
+    if poll.poll(0):  # closed before the signal was set up
         os._exit(1)
     os.close(fd)
     return True
 
 
-def _tie_by_thread(fd: int) -> None:
+def watch_by_thread(fd: int) -> None:
+    """Wait for the end of the pipe in a thread, for systems without signals on pipes."""
+
     def watch() -> None:
         os.read(fd, 1)
         os._exit(1)
 
-    threading.Thread(target=watch, name="grain-lifeline", daemon=True).start()
+    threading.Thread(target=watch, name="grain-parent-watch", daemon=True).start()

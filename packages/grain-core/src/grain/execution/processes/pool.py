@@ -1,7 +1,22 @@
-"""A pool of worker processes as the consuming process sees it: tasks in, results out, by ticket.
+"""A pool of worker processes: tasks in, results out, by ticket.
 
-There is no helper thread. Whoever waits for a result reads the sockets; if several threads wait,
-one of them reads for all.
+Ordering: results may arrive in any order and are taken by ticket. Tasks for one named worker are computed
+    in the
+order of submission; other tasks are taken by the first idle worker.
+
+Blocking: only `result` and `close` block. There is no helper thread: a thread that waits for a result
+    reads the
+sockets, and if several threads wait, one of them reads for all. Submitting never blocks; what a socket
+does not accept is kept and sent while a result is awaited.
+
+Failure: an error of a task is raised by `result` of its ticket. The loss of a worker, or a worker that
+    cannot start,
+fails the whole pool: every later call raises that error. Ctrl-C while a message is half sent or half read
+leaves the pool unusable, and later calls raise `PoolInterrupted`; the owner opens another pool and
+submits again, since tasks are pure functions. Ctrl-C at any other point changes nothing.
+
+Lifetime: `close`, garbage collection and interpreter exit end the workers. Arrays already received stay
+    valid.
 """
 
 from __future__ import annotations
@@ -16,51 +31,50 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from grain._config import config
+from grain._policy import current_policy
 from grain.execution.processes import array_pickling, error_report, framing
 from grain.execution.processes.channel import MAX_INLINE, Channel, ChannelLostError
 from grain.execution.processes.error_report import WorkerDied
-from grain.execution.processes.framing import Frame, Kind
+from grain.execution.processes.framing import Frame, FrameKind
 from grain.execution.processes.slots import explain_failure
 from grain.execution.processes.supervisor import WorkerProcesses
 from grain.execution.processes.unpicklable import NameOwner, explain_unpicklable
 
-# How long to wait for news before asking the system whether all workers are still there.
-_CHECK_SECONDS = 0.5
-
 
 class Job(Protocol):
-    """What a pool does; pickled once and sent to every worker."""
+    """The work of a pool; pickled once and loaded by every worker."""
 
     def start(self, worker_index: int, worker_count: int) -> Callable[[Any], Any]:
-        """Called once in each worker; returns the function that turns a task into its result."""
+        """Return the function that computes a task; called once in each worker."""
 
 
-class PoolClosed(RuntimeError):  # noqa: N818 - a user reads it as a sentence
+class PoolClosed(RuntimeError):  # noqa: N818 - read as a sentence
     """The pool was used after it was closed."""
 
 
-class PoolInterrupted(RuntimeError):  # noqa: N818 - likewise
-    """An interrupt came while the pool talked to its workers: what was on its way may be lost."""
+class PoolInterrupted(RuntimeError):  # noqa: N818 - read as a sentence
+    """The pool was interrupted mid-message; in-flight results may be lost."""
 
 
-class NotOutstanding(KeyError):  # noqa: N818 - likewise
-    """A result was asked for that cannot be had: it was taken already, or never to come."""
+class NotOutstanding(KeyError):  # noqa: N818 - read as a sentence
+    """The ticket has no result to wait for: it was taken or discarded, or belongs to another pool."""
 
 
 class WorkerPool:
     """Worker processes that compute tasks.
 
     Args:
-      job: what to do; any object with `start(worker_index, worker_count)` that cloudpickle takes.
-      num_workers: how many processes.
-      worker_init_fn: called as `worker_init_fn(index, count)` in each worker before all else.
-      slot_bytes: how many bytes of shared memory the pool may hold for results in each worker (and
-        as many for large tasks). What does not fit is sent by socket.
-      grace: seconds that a worker is given to end by itself when the pool is closed, and again
-        after SIGTERM, before it is killed.
-      name_owner: names an object in the words of the user, or returns None; used to say which part
-        of a job cannot be pickled.
-      first_ticket: the number of the first ticket, for a pool that stands in for another one.
+        job: Any object with `start(worker_index, worker_count)` that cloudpickle can pickle.
+        num_workers: Number of processes.
+        worker_init_fn: Called as `worker_init_fn(index, count)` in each worker before anything else.
+        slot_bytes: Most bytes of shared memory for the results of each worker, and as many for large
+            tasks. The rest is sent over sockets.
+        grace: Seconds that a worker has to exit by itself when the pool is closed, and again after
+            SIGTERM, before it is killed; the policy's by default.
+        name_owner: Returns the user's name of an object, or None; used to name the part of a job that
+            cannot be pickled.
+        first_ticket: Number of the first ticket, for a pool that replaces another one.
 
     >>> class Square:
     ...     def start(self, worker_index, worker_count):
@@ -78,24 +92,25 @@ class WorkerPool:
         num_workers: int,
         worker_init_fn: Callable[[int, int], Any] | None = None,
         slot_bytes: int | None = None,
-        grace: float = 0.5,
+        grace: float | None = None,
         name_owner: NameOwner | None = None,
         first_ticket: int = 1,
     ) -> None:
         if num_workers < 1:
             raise ValueError(f"num_workers must be at least 1, got {num_workers}.")
+        policy = current_policy()
         budget = _default_budget(num_workers) if slot_bytes is None else slot_bytes
         pickled_init = None
         if worker_init_fn is not None:
             pickled_init = _pickle(worker_init_fn, "worker_init_fn", name_owner)
-        self._crew = WorkerProcesses(
+        self._workers = WorkerProcesses(
             _pickle(job, "job", name_owner),
             pickled_init,
             count=num_workers,
             budget=budget,
-            grace=grace,
+            grace=policy.worker_exit_seconds if grace is None else grace,
         )
-        self._finalizer = weakref.finalize(self, self._crew.end)
+        self._finalizer = weakref.finalize(self, self._workers.end)
         self._dump = array_pickling.Dumper()
         self._next_ticket = first_ticket
         self._waiting: dict[int, int] = {}
@@ -105,12 +120,15 @@ class WorkerPool:
         self._warning: str | None = None
         self._warned = False
         self._closed = False
-        # Entered as it is, never through the condition: an interrupt on the way in would leave it locked.
+        # Entered directly, never through the condition: an interrupt in `Condition.__enter__` would leave
+        # it locked.
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._reading = False
+        self._check_seconds = policy.liveness_check_seconds
         self._checked = time.monotonic()
-        self._by_fd = {c.socket.fileno(): i for i, c in enumerate(self._crew.channels)}
+        self._start_timeout: float | None = config.process_start_timeout
+        self._by_fd = {c.socket.fileno(): i for i, c in enumerate(self._workers.channels)}
         self._poll = select.poll()
         for fd in self._by_fd:
             self._poll.register(fd, select.POLLIN)
@@ -118,18 +136,18 @@ class WorkerPool:
 
     @property
     def num_workers(self) -> int:
-        """How many workers the pool was made with."""
-        return self._crew.count
+        """Number of workers."""
+        return self._workers.count
 
     @property
     def next_ticket(self) -> int:
-        """The number of the next ticket."""
+        """Number of the next ticket."""
         return self._next_ticket
 
     @property
     def pids(self) -> list[int]:
-        """The workers' process ids."""
-        return [process.pid for process in self._crew.processes]
+        """Process ids of the workers."""
+        return [process.pid for process in self._workers.processes]
 
     @property
     def closed(self) -> bool:
@@ -137,12 +155,9 @@ class WorkerPool:
         return self._closed
 
     def submit(self, task: Any, *, worker: int | None = None) -> int:
-        """Gives a task to the first worker that is free, or to the one named; returns its ticket.
-
-        Tasks for one named worker are computed in the order in which they were submitted.
-        """
-        if worker is not None and not 0 <= worker < self._crew.count:
-            raise ValueError(f"worker must be in 0..{self._crew.count - 1}, got {worker}.")
+        """Submit a task to the first idle worker, or to `worker`; return its ticket."""
+        if worker is not None and not 0 <= worker < self._workers.count:
+            raise ValueError(f"worker must be in 0..{self._workers.count - 1}, got {worker}.")
         pickled = self._dump(task)
         size = len(pickled.stream) + sum(map(len, pickled.buffers))
         with self._lock:
@@ -155,45 +170,45 @@ class WorkerPool:
             try:
                 self._send(ticket, worker, pickled)
             except BaseException:
-                self._note_interrupt()  # Half a task may have been sent.
+                self._record_interrupt()  # Half a task may have been sent.
                 raise
             self._require_usable()
         return ticket
 
     def result(self, ticket: int, timeout: float | None = None) -> Any:
-        """Waits for a task's result and returns it, or raises what the task raised.
+        """Wait for a task and return its result, or raise its error; possible once per ticket.
 
-        A result can be asked for once. Raises WorkerDied if a worker was lost, NotOutstanding (a
-        KeyError) if the ticket is not outstanding, TimeoutError after `timeout` seconds.
+        Raise WorkerDied if a worker was lost, NotOutstanding (a KeyError) if the ticket is not outstanding,
+        TimeoutError after `timeout` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
             if ticket not in self._waiting:
                 raise NotOutstanding(
-                    f"Ticket {ticket} is not outstanding: it was never given out, or its result "
-                    "was already taken or discarded."
+                    f"Ticket {ticket} is not outstanding: it was never issued, or its result was already "
+                    "taken or discarded."
                 )
             while ticket not in self._arrived:
                 self._require_usable()
-                self._await_news(deadline)
-            self._give_warning(ticket)
+                self._await_message(deadline)
+            self._warn(ticket)
             channel, frame = self._arrived.pop(ticket)
             del self._waiting[ticket]
             stream, *buffers = channel.open(frame)
         value = array_pickling.loads(stream, buffers)
-        if frame.kind == Kind.ERROR:
-            raise error_report.rebuild(error_report.Report(*value))
+        if frame.kind == FrameKind.ERROR:
+            raise error_report.rebuild(error_report.ErrorReport(*value))
         return value
 
     def ready(self, ticket: int) -> bool:
-        """Whether `result(ticket)` would return or raise at once."""
+        """Return whether `result(ticket)` would return or raise without blocking."""
         with self._lock:
             if ticket not in self._arrived and not self._reading and not self._closed:
                 self._read(0)
             return ticket in self._arrived or self._closed or self._failure is not None
 
     def discard(self, ticket: int) -> None:
-        """Gives up a task: no worker begins it any more, and its result is dropped."""
+        """Cancel a task: a worker that has not started it skips it, and its result is dropped."""
         with self._lock:
             if ticket not in self._waiting:
                 return
@@ -201,27 +216,26 @@ class WorkerPool:
             if ticket in self._arrived:
                 channel, frame = self._arrived.pop(ticket)
                 channel.drop(frame)
-            elif self._crew.cancelled is not None:
-                self._crew.cancelled.add(ticket)
+            elif self._workers.cancelled is not None:
+                self._workers.cancelled.add(ticket)
 
     def close(self) -> None:
-        """Ends the workers and waits until they are gone. Arrays already received stay valid."""
-        if (
-            not self._crew.ours
-        ):  # in a fork, where the lock may be held by a thread that is not here
+        """End the workers and wait until they have exited."""
+        if not self._workers.ours:
+            # In a fork, where the lock may be held by a thread that exists only in the parent.
             self._closed = True
             return
         with self._lock:
             self._closed = True
-            if not self._crew.ended:
-                self._crew.close_channels()  # wakes the thread that reads, if there is one
+            if not self._workers.ended:
+                self._workers.close_channels()  # wakes the thread that reads, if there is one
             while self._reading:
                 self._changed.wait()
             self._arrived.clear()
-        self._crew.end()
-        self._finalizer.detach()  # Not before: it may have been interrupted.
+        self._workers.end()
+        self._finalizer.detach()  # Not before: `end` may be interrupted.
         with self._lock:
-            self._crew.release_shared_memory()
+            self._workers.release_shared_memory()
 
     def __enter__(self) -> WorkerPool:
         return self
@@ -229,37 +243,37 @@ class WorkerPool:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    # Everything below is called with the lock held.
+    # All methods below are called with the lock held.
 
     def _send(self, ticket: int, worker: int | None, pickled: array_pickling.Pickled) -> None:
         if worker is None:
-            self._backlog.append(framing.inline_frame(Kind.TASK, ticket, pickled))
+            self._backlog.append(framing.inline_frame(FrameKind.TASK, ticket, pickled))
             self._flush_tasks()
             return
         try:
-            self._crew.channels[worker].send(Kind.TASK, ticket, pickled)
+            self._workers.channels[worker].send(FrameKind.TASK, ticket, pickled)
         except ConnectionError:
-            self._note_lost(worker)
+            self._record_lost(worker)
 
-    def _note_interrupt(self) -> None:
+    def _record_interrupt(self) -> None:
         if self._failure is None:
             self._failure = _interrupted
 
     def _require_usable(self) -> None:
-        if self._closed or self._crew.ended:
-            raise PoolClosed("The worker pool is closed; no result can be had from it any more.")
+        if self._closed or self._workers.ended:
+            raise PoolClosed("The worker pool is closed and returns no more results.")
         if self._failure is not None:
             raise self._failure()
 
     def _least_loaded(self) -> int:
-        load = [0] * self._crew.count
+        load = [0] * self._workers.count
         for worker in self._waiting.values():
             if worker >= 0:
                 load[worker] += 1
         return load.index(min(load))
 
-    def _give_warning(self, ticket: int) -> None:
-        """Tells the user, once, that shared memory cannot be had on one side or the other."""
+    def _warn(self, ticket: int) -> None:
+        """Warn once if shared memory is not available on either side."""
         if self._warned:
             return
         channel, _ = self._arrived[ticket]
@@ -270,24 +284,24 @@ class WorkerPool:
             warnings.warn(text, RuntimeWarning, stacklevel=3)
 
     def _flush_tasks(self) -> None:
-        tasks = self._crew.tasks
+        tasks = self._workers.tasks
         while self._backlog:
             try:
                 tasks.send(self._backlog[0])
             except BlockingIOError:
                 return
-            except ConnectionError:  # nobody is left to take a task
-                self._note_lost(0)
+            except ConnectionError:  # no worker is left
+                self._record_lost(0)
                 return
             self._backlog.popleft()
 
-    def _await_news(self, deadline: float | None) -> None:
-        """Reads what comes, or lets another thread do it; returns when something has changed."""
-        remaining = _CHECK_SECONDS
+    def _await_message(self, deadline: float | None) -> None:
+        """Read messages, or wait while another thread does; return when something has changed."""
+        remaining = self._check_seconds
         if deadline is not None:
             remaining = min(remaining, deadline - time.monotonic())
             if remaining <= 0:
-                raise TimeoutError("No result within the time given.")
+                raise TimeoutError("The result did not arrive within the timeout.")
         if self._reading:
             self._changed.wait(remaining)
         else:
@@ -300,26 +314,25 @@ class WorkerPool:
             self._changed.release()
             events = self._poll.poll(seconds * 1000)
         finally:
-            # In this order, since Ctrl-C may strike once more after each of these calls.
+            # In this order, since another Ctrl-C may arrive after each of these calls.
             self._reading = False
             self._changed.acquire()
             self._changed.notify_all()
-        if self._closed or self._crew.ended:
+        if self._closed or self._workers.ended:
             return
         try:
             self._take(events)
         except BaseException:
-            self._note_interrupt()  # What was read and not noted may be lost.
+            self._record_interrupt()  # Messages that were read and not recorded are lost.
             raise
-        if not events or time.monotonic() - self._checked > _CHECK_SECONDS:
-            self._checked = time.monotonic()
-            self._note_death()
+        if not events or time.monotonic() - self._checked > self._check_seconds:
+            self._check_workers()
 
     def _watch_for_room(self) -> None:
-        """Has `poll` return also when a socket takes more of what waits to be sent."""
-        wanted = {fd for fd, i in self._by_fd.items() if self._crew.channels[i].backlog}
+        """Make `poll` return also when a socket accepts more of the backlog."""
+        wanted = {fd for fd, i in self._by_fd.items() if self._workers.channels[i].backlog}
         if self._backlog:
-            wanted.add(self._crew.tasks.fileno())
+            wanted.add(self._workers.tasks.fileno())
         for fd in wanted ^ self._writing:
             base = select.POLLIN if fd in self._by_fd else 0
             if fd in wanted:
@@ -336,64 +349,79 @@ class WorkerPool:
             if worker is None:
                 self._flush_tasks()
                 continue
-            channel = self._crew.channels[worker]
+            channel = self._workers.channels[worker]
             try:
                 for frame in channel.receive():
-                    self._note(channel, frame)
+                    self._record(channel, frame)
                 if event & select.POLLOUT:
                     channel.flush()
             except ChannelLostError as error:
-                self._failure = _again(RuntimeError, f"Worker {worker}: {error}.")
+                self._failure = _factory(RuntimeError, f"Worker {worker}: {error}.")
             except (EOFError, ConnectionError):
                 self._poll.unregister(fd)
                 del self._by_fd[fd]
                 self._writing.discard(fd)
-                self._note_end(worker)
+                self._record_exit(worker)
 
-    def _note(self, channel: Channel, frame: Frame) -> None:
-        if frame.kind == Kind.WARNING:
+    def _record(self, channel: Channel, frame: Frame) -> None:
+        if frame.kind == FrameKind.WARNING:
             self._warning = channel.decode(frame)
         elif frame.ticket == 0:
-            told = error_report.Report(*channel.decode(frame))
-            self._failure = self._failure or (lambda: error_report.rebuild(told))
+            report = error_report.ErrorReport(*channel.decode(frame))
+            self._failure = self._failure or (lambda: error_report.rebuild(report))
         elif frame.ticket in self._waiting:
             self._arrived[frame.ticket] = (channel, frame)
         else:
             channel.drop(frame)
 
-    def _note_death(self) -> None:
-        worker = self._crew.find_dead()
+    def _check_workers(self) -> None:
+        """Look for workers that have died, or that do not start."""
+        self._checked = time.monotonic()
+        worker = self._workers.find_dead()
         if worker is not None:
-            self._note_lost(worker)
+            self._record_lost(worker)
+        if self._start_timeout is None:
+            return
+        worker = self._workers.find_not_started()
+        if worker is None:
+            self._start_timeout = None
+        elif self._checked - self._workers.started > self._start_timeout:
+            pid = self._workers.processes[worker].pid
+            self._failure = self._failure or _factory(
+                RuntimeError,
+                f"Worker {worker} of {self._workers.count} (process {pid}) did not start within "
+                f"{self._start_timeout:g} seconds. Start fewer workers, or allow more time: "
+                "`grain.config.update('process_start_timeout', seconds)`.",
+            )
 
-    def _note_lost(self, worker: int) -> None:
-        """Notes a death, after what the worker sent before it: results, or why it cannot start."""
-        fd = self._crew.channels[worker].socket.fileno()
+    def _record_lost(self, worker: int) -> None:
+        """Record a death, after reading what the worker sent before it: results, or its start error."""
+        fd = self._workers.channels[worker].socket.fileno()
         poll = select.poll()
         poll.register(fd, select.POLLIN)
         while fd in self._by_fd and poll.poll(0):
             self._take([(fd, select.POLLIN)])
-        self._note_end(worker)
+        self._record_exit(worker)
 
-    def _note_end(self, worker: int) -> None:
+    def _record_exit(self, worker: int) -> None:
         if self._failure is not None:
             return
-        code = self._crew.exit_code(worker, timeout=1.0)
-        ticket: int | None = self._crew.pages[worker].ticket
+        code = self._workers.exit_code(worker, timeout=1.0)
+        ticket: int | None = self._workers.pages[worker].ticket
         if ticket not in self._waiting or ticket in self._arrived:
-            ticket = None  # it was answered, or nobody waits for it
-        pid = self._crew.processes[worker].pid
-        self._failure = _again(WorkerDied, worker, self._crew.count, pid, code, ticket)
+            ticket = None  # it was answered or discarded
+        pid = self._workers.processes[worker].pid
+        self._failure = _factory(WorkerDied, worker, self._workers.count, pid, code, ticket)
 
 
-def _again(kind: Callable[..., BaseException], *arguments: Any) -> Callable[[], BaseException]:
-    """Makes the error anew each time, so that tracebacks do not pile up on one object."""
+def _factory(kind: Callable[..., BaseException], *arguments: Any) -> Callable[[], BaseException]:
+    """Return a function that creates a new error each time, so that tracebacks do not accumulate on one."""
     return lambda: kind(*arguments)
 
 
 def _interrupted() -> BaseException:
     return PoolInterrupted(
-        "The worker pool was interrupted while it talked to its workers, and cannot go on."
+        "The worker pool was interrupted in the middle of a message and cannot be used any more."
     )
 
 
@@ -405,6 +433,6 @@ def _pickle(value: object, name: str, name_owner: NameOwner | None) -> array_pic
 
 
 def _default_budget(num_workers: int) -> int:
-    """An eighth of the memory, a gigabyte at least, shared among the workers."""
+    """Return the share of each worker in an eighth of the memory, or in a gigabyte if that is more."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return max(1 << 30, memory // 8) // num_workers

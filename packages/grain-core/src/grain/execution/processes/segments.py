@@ -17,7 +17,7 @@ from typing import Any
 
 from grain._lazy import LazyModule
 
-# Only where memory has no unnamed files.
+# Needed only on systems without memfd_create.
 tempfile = LazyModule("tempfile")
 
 _MAP_FAILED = ctypes.c_void_p(-1).value
@@ -25,9 +25,9 @@ _POPULATE = getattr(mmap, "MAP_POPULATE", 0)
 
 
 def create(size: int) -> int:
-    """A new segment of `size` bytes with its memory reserved, as a file descriptor.
+    """Return the file descriptor of a new segment of `size` bytes with its memory reserved.
 
-    Raises OSError when the system has no such segments, or no memory or descriptors left.
+    Raise OSError when the system has no anonymous shared memory, or no memory or descriptors left.
     Reserving at once turns a lack of memory into an error here, instead of a fatal signal later.
     """
     if not hasattr(os, "memfd_create"):
@@ -42,7 +42,7 @@ def create(size: int) -> int:
 
 
 def unnamed_file(size: int) -> int:
-    """A file of `size` zero bytes with no name: in memory, or on disk where that is not offered."""
+    """Return the descriptor of an unnamed file of `size` zero bytes: in memory, or on disk as a fallback."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("grain", os.MFD_CLOEXEC)
     else:
@@ -57,12 +57,12 @@ def unnamed_file(size: int) -> int:
 
 
 def map_shared(fd: int, size: int) -> memoryview:
-    """The file's first `size` bytes; what one process writes, the others see."""
+    """Map the first `size` bytes of a file; writes are visible to all processes."""
     return _map(fd, size, mmap.MAP_SHARED | _POPULATE)
 
 
 def map_private(fd: int, size: int) -> memoryview:
-    """The file's first `size` bytes; pages are common to all until written to, then one's own."""
+    """Map the first `size` bytes of a file; a page is shared until this process writes to it."""
     return _map(fd, size, mmap.MAP_PRIVATE)
 
 
@@ -73,7 +73,7 @@ def _map(fd: int, size: int, flags: int) -> memoryview:
         code = ctypes.get_errno()
         raise OSError(code, f"cannot map {size} bytes of shared memory: {os.strerror(code)}")
     memory = (ctypes.c_ubyte * size).from_address(address)
-    # Not at interpreter exit: arrays may still be in use there, and the system unmaps anyway.
+    # Not at interpreter exit: arrays may still be in use, and the system unmaps anyway.
     weakref.finalize(memory, libc.munmap, address, size).atexit = False
     return memoryview(memory).cast("B")
 

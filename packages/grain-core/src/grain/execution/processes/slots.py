@@ -1,7 +1,13 @@
-"""Slots: shared memory that is made once, lent to the other side with each message, and used again.
+"""Slots: shared memory that is created once, lent to the receiver with each message, and reused.
 
-The sender owns its slots (`SlotPool`); the receiver maps them and reads in place (`SlotViews`). A
-slot is free when the receiver has handed it back and the sender holds no array over it either.
+The sender owns its slots (`SlotPool`); the receiver maps them and reads in place (`SlotViews`). A slot is
+free when the receiver has returned it and the sender holds no array over it either. The byte of the slot
+in the `SlotTable` records the loan: the sender sets it, the receiver clears it, and neither waits for the
+other. Nothing here blocks: when no slot is free and none can be created, arrays travel over the socket.
+
+Lifetime: arrays over a slot keep its mapping alive after pool, views and worker are gone. A fork of
+    either process
+must not return slots, so leases remember the process they belong to.
 """
 
 from __future__ import annotations
@@ -15,20 +21,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from grain._policy import current_policy
 from grain.execution.processes import segments
 from grain.execution.processes.control import MAX_SLOTS, SlotTable
 from grain.memory.allocation import Shape
 
-# Smaller arrays are not worth a slot of their own: they are packed with others, or sent directly.
+# Smaller arrays get no slot of their own: they are packed with others, or sent over the socket.
 MIN_SLOT_BYTES = 64 * 1024
 
-_MAX_NEWS = 200  # descriptors that fit in one message, with room to spare
-_TRIM_EVERY = 64
-_TRIM_AFTER = 512
+_MAX_UPDATES = 200  # fewer than the descriptors that fit in one message
 
 
 class SlotUpdate(NamedTuple):
-    """A slot that was made (its descriptor to be passed on), or dropped (capacity 0, fd -1)."""
+    """A slot that was created (with its descriptor for the receiver) or dropped (capacity 0, fd -1)."""
 
     slot: int
     capacity: int
@@ -36,7 +41,7 @@ class SlotUpdate(NamedTuple):
 
 
 class Slot:
-    """One segment of the sender's."""
+    """One segment of the sender."""
 
     __slots__ = ("address", "capacity", "index", "last_taken", "lease", "memory")
 
@@ -50,25 +55,33 @@ class Slot:
 
 
 class SlotPool:
-    """The sender's slots, at most `budget` bytes of them, made as they are needed.
+    """The sender's slots, created when needed.
 
-    `failure` is the error that ended the making of slots, if one did; what does not fit into the
-    slots there are then travels by the socket.
+    Args:
+        table: Records which slots are lent.
+        budget: Most bytes of all slots together.
+
+    Attributes:
+        failure: The error that ended the creation of slots, if one did; what does not fit into the
+            existing slots then travels over the socket.
     """
 
-    def __init__(self, lending: SlotTable, budget: int) -> None:
+    def __init__(self, table: SlotTable, budget: int) -> None:
+        policy = current_policy()
         self.failure: OSError | None = None
-        self._lending = lending
+        self.table = table
+        self._trim_interval = policy.slot_trim_interval
+        self._trim_age = policy.slot_trim_age
         self._owner = os.getpid()
         self._budget = budget
         self._slots: dict[int, Slot] = {}
         self._bytes = 0
-        self._news: list[SlotUpdate] = []
+        self._updates: list[SlotUpdate] = []
         self._takes = 0
         self._lock = threading.Lock()
 
     def allocate(self, shape: Shape, dtype: DTypeLike) -> NDArray[Any]:
-        """An uninitialised array, in a slot of its own if it is large and a slot can be had."""
+        """Return an uninitialised array, in its own slot if it is large and a slot is available."""
         dtype = np.dtype(dtype)
         nbytes = dtype.itemsize * (shape if isinstance(shape, int) else math.prod(shape))
         if nbytes < MIN_SLOT_BYTES or dtype.hasobject:
@@ -79,11 +92,11 @@ class SlotPool:
         return np.ndarray(shape, dtype, memory)
 
     def take(self, nbytes: int) -> memoryview | None:
-        """Memory of a free slot with room for `nbytes`, or None if there is and can be none.
+        """Return memory of a free slot with room for `nbytes`, or None if no slot is available.
 
         The slot is not free again before the memory and all arrays over it are gone.
         """
-        if os.getpid() != self._owner:  # a fork of the sender: the slots are not its own
+        if os.getpid() != self._owner:  # in a fork, the slots belong to the parent
             return None
         with self._lock:
             slot = self._free_slot(nbytes)
@@ -93,37 +106,37 @@ class SlotPool:
             slot.last_taken = self._takes
             lease = _lease(slot.memory)
             slot.lease = weakref.ref(lease)
-            if self._takes % _TRIM_EVERY == 0:
+            if self._takes % self._trim_interval == 0:
                 self._trim()
         return memoryview(lease)
 
     def slot_of(self, buffer: memoryview) -> tuple[int, int] | None:
-        """The slot in which `buffer` lies and where in it, if it can be sent as it lies there.
+        """Return the slot and offset of `buffer` if it can be sent from there.
 
-        It cannot while the slot is with the receiver, who may hand it back at any moment.
+        A buffer in a lent slot cannot: the receiver may return the slot at any moment.
         """
         address = np.frombuffer(buffer, np.uint8).ctypes.data
         for slot in list(self._slots.values()):
             offset = address - slot.address
             if offset >= 0 and offset + buffer.nbytes <= slot.capacity:
-                return None if self._lending.lent[slot.index] else (slot.index, offset)
+                return None if self.table.lent[slot.index] else (slot.index, offset)
         return None
 
     def lend(self, index: int) -> None:
-        """Marks the slot as being with the receiver."""
-        self._lending.lent[index] = 1
+        """Mark the slot as lent to the receiver."""
+        self.table.lent[index] = 1
 
-    def take_news(self) -> list[SlotUpdate]:
-        """What the receiver has to be told about slots made and dropped since the last call."""
-        if not self._news:
+    def take_updates(self) -> list[SlotUpdate]:
+        """Return the slots created and dropped since the last call, for the receiver."""
+        if not self._updates:
             return []
         with self._lock:
-            news, self._news = self._news, []
-        return news
+            updates, self._updates = self._updates, []
+        return updates
 
     def close(self) -> None:
-        """Closes the descriptors that were never sent and forgets all slots."""
-        for item in self.take_news():
+        """Close the descriptors that were never sent and drop all slots."""
+        for item in self.take_updates():
             if item.fd >= 0:
                 os.close(item.fd)
         self._slots.clear()
@@ -144,13 +157,13 @@ class SlotPool:
                 fitting = slot
             else:
                 others.append(slot)
-        # A much larger slot is left for what needs it, as long as a fitting one can be made.
+        # A much larger slot is used only if a fitting one cannot be created.
         if fitting is not None and fitting.capacity <= 4 * max(nbytes, MIN_SLOT_BYTES):
             return fitting
-        return self._make(_rounded(nbytes), others) or fitting
+        return self._create(_rounded(nbytes), others) or fitting
 
-    def _make(self, size: int, replaceable: list[Slot]) -> Slot | None:
-        if self.failure is not None or self._lending.refused or len(self._news) >= _MAX_NEWS:
+    def _create(self, size: int, replaceable: list[Slot]) -> Slot | None:
+        if self.failure is not None or self.table.refused or len(self._updates) >= _MAX_UPDATES:
             return None
         replaceable.sort(key=lambda slot: slot.last_taken, reverse=True)
         while self._bytes + size > self._budget or len(self._slots) == MAX_SLOTS:
@@ -171,26 +184,26 @@ class SlotPool:
         slot = Slot(index, memory)
         self._slots[index] = slot
         self._bytes += size
-        self._news.append(SlotUpdate(index, size, fd))
+        self._updates.append(SlotUpdate(index, size, fd))
         return slot
 
     def _is_free(self, slot: Slot) -> bool:
-        if self._lending.lent[slot.index]:
+        if self.table.lent[slot.index]:
             return False
         return slot.lease is None or slot.lease() is None
 
     def _drop(self, slot: Slot) -> None:
         del self._slots[slot.index]
         self._bytes -= slot.capacity
-        for item in self._news:
+        for item in self._updates:
             if item.slot == slot.index and item.fd >= 0:
                 os.close(item.fd)
-        self._news = [item for item in self._news if item.slot != slot.index]
-        self._news.append(SlotUpdate(slot.index, 0, -1))
+        self._updates = [item for item in self._updates if item.slot != slot.index]
+        self._updates.append(SlotUpdate(slot.index, 0, -1))
 
     def _trim(self) -> None:
-        """Gives back the memory of slots that a passing need left behind."""
-        horizon = self._takes - _TRIM_AFTER
+        """Free slots that were not used for a long time."""
+        horizon = self._takes - self._trim_age
         for slot in list(self._slots.values()):
             if slot.last_taken < horizon and self._is_free(slot):
                 self._drop(slot)
@@ -199,57 +212,58 @@ class SlotPool:
 class SlotViews:
     """The receiver's mappings of the sender's slots.
 
-    `failure` is the error for which the last slot could not be mapped, if one could not.
+    Attributes:
+        failure: The error of the last slot that could not be mapped, if one could not.
     """
 
-    def __init__(self, lending: SlotTable) -> None:
+    def __init__(self, table: SlotTable) -> None:
         self.failure: OSError | None = None
-        self._lending = lending
+        self._table = table
         self._mapped: dict[int, memoryview] = {}
         self._unmapped: dict[int, tuple[int, int]] = {}
         self._leases: dict[int, weakref.ref[Any]] = {}
 
-    def hear(self, index: int, capacity: int, fd: int) -> None:
-        """Takes note of a slot made or dropped, and takes over `fd`."""
-        self._forget(index)
+    def update(self, index: int, capacity: int, fd: int) -> None:
+        """Map a new slot, or unmap a dropped one (capacity 0); take ownership of `fd`."""
+        self._unmap(index)
         if capacity == 0:
             return
         try:
             self._mapped[index] = segments.map_shared(fd, capacity)
         except OSError as error:
-            # No room for it in this process: it is read by copying, and no more are to be made.
+            # No address space for it: it is read by copying, and the sender creates no more.
             self._unmapped[index] = (fd, capacity)
-            self._lending.refuse()
+            self._table.refuse()
             self.failure = error
         else:
             os.close(fd)
 
     def lease(self, index: int) -> memoryview:
-        """The slot's memory; the slot goes back when this and all arrays over it are gone."""
+        """Return the slot's memory; the slot is returned when this and all arrays over it are gone."""
         if index in self._unmapped:
             copy = _read(*self._unmapped[index])
-            self.hand_back(index)
+            self.give_back(index)
             return copy
         lease = _lease(self._mapped[index])
-        lent, owner, getpid = self._lending.lent, os.getpid(), os.getpid
+        lent, owner, getpid = self._table.lent, os.getpid(), os.getpid
 
-        def hand_back(_: object) -> None:  # in any thread, at any time: one store, no lock
+        def give_back(_: object) -> None:  # in any thread, at any time: one store, no lock
             if getpid() == owner:  # a fork's copies of the arrays do not count
                 lent[index] = 0
 
-        self._leases[index] = weakref.ref(lease, hand_back)
+        self._leases[index] = weakref.ref(lease, give_back)
         return memoryview(lease)
 
-    def hand_back(self, index: int) -> None:
-        """Returns a slot that nobody looked at."""
-        self._lending.lent[index] = 0
+    def give_back(self, index: int) -> None:
+        """Return a slot that was not read."""
+        self._table.lent[index] = 0
 
     def close(self) -> None:
-        """Lets go of all slots; arrays over them stay valid."""
+        """Unmap all slots; arrays over them stay valid."""
         for index in [*self._mapped, *self._unmapped]:
-            self._forget(index)
+            self._unmap(index)
 
-    def _forget(self, index: int) -> None:
+    def _unmap(self, index: int) -> None:
         self._mapped.pop(index, None)
         if index in self._unmapped:
             fd, _ = self._unmapped.pop(index)
@@ -257,16 +271,16 @@ class SlotViews:
 
 
 def _rounded(nbytes: int) -> int:
-    """The size of a slot for `nbytes`: a little more, so that batches of like size share slots."""
+    """Return the size of a slot for `nbytes`, rounded up so that batches of similar size share slots."""
     step = max(MIN_SLOT_BYTES, 1 << max(0, nbytes.bit_length() - 4))
     return -(-nbytes // step) * step
 
 
 def _lease(memory: memoryview) -> NDArray[np.uint8]:
-    """A new object that lives exactly as long as there are arrays over it.
+    """Return a new object that lives exactly as long as there are arrays over it.
 
-    It must lie over the memory directly: an array made over an array that lies over a third one
-    refers to the third and skips the one between.
+    It is a view of the memory itself: numpy sets the base of a view to the owner of the memory, and would
+    skip an array in between.
     """
     return np.frombuffer(memory, np.uint8)
 
@@ -279,8 +293,8 @@ def _read(fd: int, size: int) -> memoryview:
 
 
 def explain_failure(failure: OSError) -> str:
-    """What to tell the user when slots cannot be had."""
+    """Return the warning for a pool that cannot create or map slots."""
     return (
-        f"Shared memory for worker processes could not be had ({failure}). Arrays are sent by "
-        "socket instead, which is slower. Fewer workers or smaller buffers need less memory."
+        f"Could not allocate shared memory for worker processes ({failure}); falling back to sockets, which "
+        "is slower. Use fewer workers or smaller buffers."
     )

@@ -1,7 +1,13 @@
-"""The worker processes of one pool: how they are started, watched and ended.
+"""The worker processes of one pool: start, supervision, shutdown.
 
-Workers are new interpreters, not forks, since the starting process may have threads. They are told
-what to import by `sys.path` alone: the user's `__main__` is never run again.
+Workers are new interpreters, not forks, since the parent may have threads. They receive the parent's
+`sys.path` and never run the user's `__main__` again. Starting returns before the workers are up: a worker
+that cannot start sends an error with ticket 0, dies, or exceeds the setting `process_start_timeout`; the
+pool finds out while it waits.
+
+Shutdown is safe to interrupt and to repeat: closing the channels lets idle workers exit, then SIGTERM and
+SIGKILL follow, each after a grace period. A fork of the parent abandons the workers without disturbing
+them.
 """
 
 from __future__ import annotations
@@ -18,14 +24,15 @@ import time
 import weakref
 from collections.abc import Iterator
 
+from grain._config import config
 from grain.execution.processes import job_file, segments
 from grain.execution.processes.array_pickling import Pickled
 from grain.execution.processes.bootstrap_guard import require_started
 from grain.execution.processes.channel import Channel
-from grain.execution.processes.control import Cancelled, WorkerPage, control_size
+from grain.execution.processes.control import CancelledTickets, WorkerPage, control_size
 
-# The path must be complete before the first import, and only builtin modules are needed for that.
-# What is imported stays: to look for garbage among it meanwhile takes up to a tenth of the time.
+# `sys.path` must be complete before the first import, so this uses builtin modules only. Imported objects
+# stay alive: garbage collection during the imports would take up to a tenth of the start-up time.
 _BOOTSTRAP = (
     "import gc, marshal, os, sys;"
     "gc.disable();"
@@ -35,24 +42,30 @@ _BOOTSTRAP = (
     "main(*given)"
 )
 
-# Accelerators belong to the training process; a worker that touched one would take its memory.
+# Accelerators belong to the training process; a worker that initialised one would take its memory.
 _NO_DEVICES = {
     "JAX_PLATFORMS": "cpu",
     "CUDA_VISIBLE_DEVICES": "",
     "HIP_VISIBLE_DEVICES": "",
     "ROCR_VISIBLE_DEVICES": "",
 }
-# Threads of numpy's linear algebra wait for work by running in circles, from the moment numpy is
-# imported: two workers on two processors then take half as long again to start. So they sleep.
+# OpenBLAS threads spin while they wait, from the moment numpy is imported, which makes the start of two
+# workers on two processors 1.5 times slower. With this timeout they sleep.
 _NO_SPINNING = {"OPENBLAS_THREAD_TIMEOUT": "4"}
 _SOCKET_BYTES = 1 << 20
 
 
 class WorkerProcesses:
-    """Running workers, one channel to each, and one queue of tasks that any of them may take.
+    """Running workers, one channel to each, and one queue of tasks for all of them.
 
-    `end` (also called when the interpreter exits) leaves no process and no descriptor behind.
-    `grace` is how many seconds a worker is given to finish by itself, and again after SIGTERM.
+    `end`, which is also called when the interpreter exits, leaves no process and no descriptor behind.
+
+    Args:
+        job: Pickled job, which every worker loads.
+        init: Pickled `worker_init_fn`, if there is one.
+        count: Number of workers.
+        budget: Most bytes of slots per worker and direction.
+        grace: Seconds that a worker has to exit by itself, and again after SIGTERM.
     """
 
     def __init__(
@@ -64,13 +77,14 @@ class WorkerProcesses:
         self.channels: list[Channel] = []
         self.processes: list[subprocess.Popen[bytes]] = []
         self.pages: list[WorkerPage] = []
-        self.cancelled: Cancelled | None = None
+        self.cancelled: CancelledTickets | None = None
+        self.started = time.monotonic()
         self._grace = grace
         self._owner = os.getpid()
         self.ended = False
         self._ending = threading.Lock()
         self._open: contextlib.ExitStack = contextlib.ExitStack()
-        _crews.add(self)
+        _all_workers.add(self)
         try:
             self._start(job, init, budget)
         except BaseException:
@@ -78,14 +92,16 @@ class WorkerProcesses:
             raise
 
     def _start(self, job: Pickled, init: Pickled | None, budget: int) -> None:
-        with contextlib.ExitStack() as inherited:  # closed here once every worker has its copy
+        with (
+            contextlib.ExitStack() as inherited
+        ):  # closed in the parent once every worker has a copy
             job_fd, setup_bytes = job_file.write(job, init)
             inherited.callback(os.close, job_fd)
             control_fd = segments.unnamed_file(control_size(self.count))
             inherited.callback(os.close, control_fd)
             control = segments.map_shared(control_fd, control_size(self.count))
             self.pages = [WorkerPage(control, index) for index in range(self.count)]
-            self.cancelled = Cancelled(control)
+            self.cancelled = CancelledTickets(control)
             life_fd, hold_fd = os.pipe()
             inherited.callback(os.close, life_fd)
             self._open.callback(os.close, hold_fd)
@@ -95,7 +111,7 @@ class WorkerProcesses:
             self.tasks.setblocking(False)
             self.tasks.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
             environment = _environment()
-            with _sigint_held():
+            with _sigint_blocked():
                 for index, page in enumerate(self.pages):
                     ours, theirs = socket.socketpair()
                     channel = Channel(
@@ -122,26 +138,30 @@ class WorkerProcesses:
         return os.getpid() == self._owner
 
     def exit_code(self, worker: int, timeout: float) -> int | None:
-        """How a worker ended (-N: by signal N), or None if it has not within `timeout` seconds."""
+        """Return the exit code of a worker (-N: signal N), or None if it runs after `timeout` seconds."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self.processes[worker].wait(timeout)
         return None
 
     def find_dead(self) -> int | None:
-        """A worker that has ended, if one has."""
+        """Return the index of a worker that has exited, if one has."""
         for index, process in enumerate(self.processes):
             if process.poll() is not None:
                 return index
         return None
 
+    def find_not_started(self) -> int | None:
+        """Return the index of a worker whose interpreter is still starting, if there is one."""
+        return next((index for index, page in enumerate(self.pages) if not page.running), None)
+
     def close_channels(self) -> None:
-        """Tells all workers to finish; whoever waits for a socket of this crew wakes up."""
+        """Let all workers exit, and wake threads that poll a socket of theirs."""
         for channel in self.channels:
             with contextlib.suppress(OSError):
                 channel.socket.shutdown(socket.SHUT_RDWR)
 
     def end(self) -> None:
-        """Ends all workers, and waits until they have ended. Safe to call again."""
+        """End all workers and wait until they have exited. Idempotent."""
         if not self.ours:
             return
         with self._ending:
@@ -149,13 +169,13 @@ class WorkerProcesses:
                 return
             try:
                 self.ended = True
-                _crews.discard(self)
+                _all_workers.discard(self)
                 self.close_channels()
                 self._signal_starting()
                 self._wait(self._grace)
                 self._signal(signal.SIGTERM)
                 self._wait(self._grace)
-            finally:  # also when interrupted while waiting
+            finally:  # also after an interrupt of the wait
                 try:
                     self._signal(signal.SIGKILL)
                     for process in self.processes:
@@ -164,9 +184,9 @@ class WorkerProcesses:
                     self._open.close()
 
     def release_shared_memory(self) -> None:
-        """Forgets the memory that was common with the workers, once they have ended.
+        """Drop the memory shared with the workers, once they have exited.
 
-        Arrays that were received keep theirs, and who still holds the crew holds nothing more.
+        Arrays that were received keep their own references, so that holding this object holds no memory.
         """
         with self._ending:
             self.channels = []
@@ -174,14 +194,14 @@ class WorkerProcesses:
             self.cancelled = None
 
     def abandon(self) -> None:
-        """In a fork of the process that owns the crew: drops everything, disturbs nothing."""
+        """Drop everything without disturbing the workers, in a fork of the process that owns them."""
         self.ended = True
         for process in self.processes:
-            process.returncode = 0  # not our child; keeps Popen from complaining
+            process.returncode = 0  # not a child of this process; keeps Popen from warning
         self._open.close()
 
     def _signal_starting(self) -> None:
-        """Ends workers whose interpreter is still starting: they would notice too late."""
+        """Terminate workers whose interpreter is still starting: they would notice closed channels late."""
         for process, page in zip(self.processes, self.pages, strict=False):
             if not page.running and process.poll() is None:
                 process.terminate()
@@ -198,50 +218,51 @@ class WorkerProcesses:
                 return
 
 
-_crews: weakref.WeakSet[WorkerProcesses] = weakref.WeakSet()
+_all_workers: weakref.WeakSet[WorkerProcesses] = weakref.WeakSet()
 
 
 def _abandon_all() -> None:
-    for crew in list(_crews):
-        crew.abandon()
-    _crews.clear()
+    for workers in list(_all_workers):
+        workers.abandon()
+    _all_workers.clear()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_abandon_all)
 
-# Message boundaries are kept, and a message goes to exactly one of the processes that read.
+# Message boundaries are kept, and each message is received by exactly one of the reading processes.
 _PACKETS = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_DGRAM
 
 
 def _require_posix() -> None:
     if os.name != "posix":
         raise RuntimeError(
-            f"Worker processes need a POSIX system, this is {sys.platform}. Use threads instead."
+            f"Worker processes need a POSIX system, and this is {sys.platform}. Use threads: "
+            "`to_iter_dataset(grain.ReadOptions(num_threads=...))`."
         )
     if not sys.executable:
         raise RuntimeError(
-            "Worker processes need a Python interpreter to run, and sys.executable is empty. "
+            "Worker processes need a Python interpreter, and sys.executable is empty. "
             "Set it to the path of one."
         )
 
 
 def _interpreter() -> list[str]:
-    # The same function that multiprocessing uses to carry -W, -X, -O and the like over.
+    # multiprocessing uses the same function to pass on -W, -X, -O and similar flags.
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     return [sys.executable, *flags, "-c", _BOOTSTRAP]
 
 
 def _environment() -> dict[str, str]:
     environment = {**_NO_SPINNING, **os.environ}
-    if environment.get("GRAIN_WORKER_KEEP_DEVICES", "0") in ("", "0"):
+    if not config.worker_keep_devices:
         environment.update(_NO_DEVICES)
     return environment
 
 
 @contextlib.contextmanager
-def _sigint_held() -> Iterator[None]:
-    """Processes started in here are deaf to Ctrl-C until they have set up their own handling."""
+def _sigint_blocked() -> Iterator[None]:
+    """Block SIGINT for workers started in the `with` block, until they set up their handling."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
@@ -250,7 +271,7 @@ def _sigint_held() -> Iterator[None]:
 
 
 def _wait_for(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Whether the process ended within the time; without the growing naps of `Popen.wait`."""
+    """Return whether the process exits within the time; faster than the polling of `Popen.wait`."""
     if process.poll() is not None:
         return True
     try:

@@ -1,4 +1,4 @@
-"""Finds what it is inside an object that cannot be sent to another process."""
+"""Search for the part of an object that cannot be pickled."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ _MAX_DEPTH = 50
 def explain_unpicklable(
     value: object, name: str, error: BaseException, name_owner: NameOwner | None = None
 ) -> str:
-    """A message that names the offending part of `value`, known to the user as `name`.
+    """Return a message that names the unpicklable part of `value`, known to the user as `name`.
 
     >>> import threading
     >>> def f(lock=threading.Lock()): ...
     >>> print(explain_unpicklable({"fn": f}, "job", TypeError("cannot pickle")))
     Cannot send job to worker processes: job['fn'].__defaults__[0] is a _thread.lock, which cannot \
 be pickled (TypeError: cannot pickle). Create it inside the worker instead, in the function that \
-uses it or in `worker_init_fn`; in an object of yours, leave it out by defining __getstate__.
+uses it or in `worker_init_fn`; in a class of yours, exclude it by defining __getstate__.
     """
     path, offender, owner = find_unpicklable(value, name, name_owner)
     if owner is not None:
-        # That an operation keeps its function as `_transform` is nothing that a user has written.
-        path = path.removeprefix("._transform").lstrip(". ") or "what it does"
+        # `_transform` is an attribute of this library's operations, not of the user's code.
+        path = path.removeprefix("._transform").lstrip(". ") or "its function"
     return (
         f"Cannot send {owner or name} to worker processes: {path} is a {type_name(offender)}, "
         f"which cannot be pickled ({type_name(error)}: {error}). Create it inside the worker "
-        "instead, in the function that uses it or in `worker_init_fn`; in an object of yours, leave "
-        "it out by defining __getstate__."
+        "instead, in the function that uses it or in `worker_init_fn`; in a class of yours, exclude "
+        "it by defining __getstate__."
     )
 
 
 def find_unpicklable(
     value: object, name: str, name_owner: NameOwner | None = None
 ) -> tuple[str, object, str | None]:
-    """The deepest part that cannot be pickled: where it is, itself, and the name of its owner.
+    """Return the deepest part that cannot be pickled: its path, itself, and the name of its owner.
 
-    The owner is the last object on the way to it for which `name_owner` has a name, and where it is
-    is then said from there on.
+    The owner is the last object on the path for which `name_owner` returns a name; the path then starts
+    there.
     """
     path, owner = name, None
     seen: set[int] = set()
@@ -66,7 +66,7 @@ def find_unpicklable(
 def _can_be_pickled(value: object) -> bool:
     try:
         array_pickling.dumps_by_value(value)
-    except Exception:  # pickling runs code of the object's own, which may raise anything
+    except Exception:  # pickling runs code of the object, which may raise anything
         return False
     return True
 
@@ -90,7 +90,7 @@ def _parts(value: object) -> Iterator[tuple[str, Any]]:
     if hasattr(value, "__getstate__") and type(value).__getstate__ is not object.__getstate__:
         try:
             yield ".__getstate__()", value.__getstate__()
-        except Exception:  # then it is the object itself that cannot be pickled
+        except Exception:  # then the object itself cannot be pickled
             return
         return
     for name, item in getattr(value, "__dict__", {}).items():
@@ -107,7 +107,7 @@ def _function_parts(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield f" variable {name!r}", cell.cell_contents
-        except ValueError:  # not filled yet
+        except ValueError:  # an empty cell
             continue
     if function.__defaults__:
         yield ".__defaults__", function.__defaults__

@@ -1,4 +1,4 @@
-"""The worker process: takes tasks, computes them, sends results, until its pool is gone."""
+"""Main loop of a worker process: receive tasks, compute them, send results, until the pool is closed."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from grain.execution.processes import (
 )
 from grain.execution.processes.bootstrap_guard import starting
 from grain.execution.processes.channel import MAX_INLINE, Channel
-from grain.execution.processes.control import Cancelled, WorkerPage, control_size
-from grain.execution.processes.framing import Frame, Kind
+from grain.execution.processes.control import CancelledTickets, WorkerPage, control_size
+from grain.execution.processes.framing import Frame, FrameKind
 from grain.execution.processes.slots import explain_failure
 from grain.memory import allocation
-from grain.memory.malloc import keep_freed_memory
+from grain.memory.malloc import configure_malloc
 
 _DATAGRAM_BYTES = 4 * MAX_INLINE
 
@@ -45,12 +45,12 @@ def main(
     control_fd: int,
     budget: int,
 ) -> None:
-    """What the command line of a worker calls; never returns."""
-    gc.freeze()  # What was imported so far is never garbage.
+    """Run a worker; called by its command line, never returns."""
+    gc.freeze()  # Imported modules are never garbage.
     gc.enable()
     _reset_signals()
-    parent_watch.tie(life_fd)
-    keep_freed_memory()
+    parent_watch.exit_with_parent(life_fd)
+    configure_malloc()
     control = segments.map_shared(control_fd, control_size(count))
     os.close(control_fd)
     worker = Worker(index, count, control, channel_fd, tasks_fd, budget)
@@ -59,19 +59,19 @@ def main(
             worker.start(job_fd, setup_bytes)
         worker.serve()
     except (EOFError, ConnectionError):
-        pass  # the pool is gone: nobody is left to tell
+        pass  # the pool is closed
     thread_shutdown.forget_threads()
     with contextlib.suppress(BaseException):
         atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
-    # Without tearing down the interpreter, which takes longer and has nothing left to do.
+    # Without tearing down the interpreter, which takes longer and has no effect.
     os._exit(0)
 
 
 class Worker:
-    """One worker's sockets and the function that computes its tasks."""
+    """The sockets of a worker and the function that computes its tasks."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Worker:
         self._count = count
         self._page = WorkerPage(control, index)
         self._page.set_running()
-        self._cancelled = Cancelled(control)
+        self._cancelled = CancelledTickets(control)
         self._channel = Channel(
             _socket.socket(fileno=channel_fd),
             sending=self._page.results,
@@ -102,7 +102,7 @@ class Worker:
         self._warned = False
 
     def start(self, job_fd: int, setup_bytes: int) -> None:
-        """Reads the job and makes ready to compute; if that fails, tells the pool and ends."""
+        """Load the job; on failure, report the error to the pool and exit."""
         where = "worker_init_fn"
         try:
             setup = job_file.read(job_fd, setup_bytes)
@@ -119,35 +119,35 @@ class Worker:
             raise EOFError from None
 
     def serve(self) -> None:
-        """Computes task after task. Raises EOFError when the pool closes its end."""
+        """Compute task after task; raise EOFError when the pool closes its end."""
         while True:
             frame = self._next_frame()
             ticket = frame.ticket
             self._page.ticket = ticket
             if ticket in self._cancelled:
                 self._channel.drop(frame)
-                self._channel.send_all(Kind.SKIPPED, ticket, _NOTHING)
+                self._channel.send_all(FrameKind.SKIPPED, ticket, _NOTHING)
             else:
                 self._compute(frame)
             self._page.ticket = 0
 
     def _compute(self, frame: Frame) -> None:
-        # No local of this function may outlive it: an array kept here would keep its slot.
+        # No local may outlive this function: a reference to an array would keep its slot.
         try:
             pickled = self._dump(self._handle(self._channel.decode(frame)))
         except BaseException as error:
             self._send_error(frame.ticket, error, f"worker {self._index} of {self._count}")
         else:
-            self._channel.send_all(Kind.RESULT, frame.ticket, pickled)
+            self._channel.send_all(FrameKind.RESULT, frame.ticket, pickled)
             failure = self._channel.slots.failure or self._channel.views.failure
             if failure is not None and not self._warned:
                 self._warned = True
                 text = explain_failure(failure)
-                self._channel.send_all(Kind.WARNING, 0, array_pickling.dumps_by_value(text))
+                self._channel.send_all(FrameKind.WARNING, 0, array_pickling.dumps_by_value(text))
 
     def _next_frame(self) -> Frame:
         while True:
-            # First what is for this worker alone: also how it learns that the pool has closed.
+            # Messages for this worker alone come first; among them, that the pool was closed.
             self._queue.extend(self._channel.receive())
             if self._queue:
                 return self._queue.popleft()
@@ -161,8 +161,8 @@ class Worker:
             return framing.parse(memoryview(bytearray(data)), own=True)[0]
 
     def _send_error(self, ticket: int, error: BaseException, where: str) -> None:
-        told = tuple(error_report.report(error, where=where))
-        self._channel.send_all(Kind.ERROR, ticket, array_pickling.dumps_by_value(told))
+        report = tuple(error_report.report(error, where=where))
+        self._channel.send_all(FrameKind.ERROR, ticket, array_pickling.dumps_by_value(report))
 
 
 _NOTHING = array_pickling.Pickled(b"", [])
@@ -173,14 +173,14 @@ def _not_started(task: object) -> object:
 
 
 def _reset_signals() -> None:
-    """Ctrl-C is for the pool's process, which then ends its workers; the rest is as usual."""
+    """Ignore Ctrl-C, which the parent handles; restore the defaults of other signals."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
 def _waiter(own: int, shared: int) -> Callable[[], Any]:
-    """Waits until one of the sockets can be read; of workers waiting for `shared`, one is woken."""
+    """Return a function that waits until a socket is readable; `shared` wakes one of the waiting workers."""
     if hasattr(select, "EPOLLEXCLUSIVE"):
         poll = select.epoll()
         poll.register(own, select.EPOLLIN)

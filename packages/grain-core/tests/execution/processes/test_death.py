@@ -13,7 +13,7 @@ import pytest
 from grain.execution.processes.error_report import WorkerDied
 from grain.execution.processes.pool import WorkerPool
 
-from ..helpers.processes import PATIENCE, finish
+from ...helpers.processes import PATIENCE, finish
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
@@ -220,7 +220,7 @@ def test_a_busy_worker_is_ended_by_sigterm(fifo, census):
     pool = WorkerPool(_apply(handle), num_workers=1, grace=0.05)
     pool.submit(None)
     assert fifo.read() == "busy"
-    process = pool._crew.processes[0]
+    process = pool._workers.processes[0]
     pool.close()
     assert process.returncode == -signal.SIGTERM
     assert not census().beyond(before)
@@ -240,7 +240,7 @@ def test_a_worker_deaf_to_sigterm_is_killed(fifo, census):
     pool = WorkerPool(_apply(handle), num_workers=1, grace=0.05)
     pool.submit(None)
     assert fifo.read() == "deaf"
-    process = pool._crew.processes[0]
+    process = pool._workers.processes[0]
     pool.close()
     assert process.returncode == -signal.SIGKILL
     assert not census().beyond(before)
@@ -258,7 +258,7 @@ def test_a_worker_that_hangs_in_its_exit_functions_is_ended(census):
 
     pool = WorkerPool(Job(), num_workers=1, grace=0.05)
     assert pool.result(pool.submit(3)) == 3
-    process = pool._crew.processes[0]
+    process = pool._workers.processes[0]
     pool.close()
     assert process.returncode == -signal.SIGTERM
     assert not census().beyond(before)
@@ -495,13 +495,13 @@ def test_workers_die_with_a_consumer_that_dies(script, wait_until_gone, how, mom
     assert process.stderr.read() == ""
 
 
-def test_where_the_system_sends_no_signal_a_thread_watches_the_lifeline():
+def test_where_the_system_sends_no_signal_a_thread_watches_the_parent():
     """The way for systems other than Linux."""
     read, write = os.pipe()
     code = (
         "import sys, threading\n"
-        "from grain.execution.processes import lifeline\n"
-        "lifeline._tie_by_thread(int(sys.argv[1]))\n"
+        "from grain.execution.processes import parent_watch\n"
+        "parent_watch.watch_by_thread(int(sys.argv[1]))\n"
         "print('tied', flush=True)\n"
         "threading.Event().wait()\n"
     )

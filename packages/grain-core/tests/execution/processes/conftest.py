@@ -15,7 +15,7 @@ import pytest
 
 from grain.execution.processes.pool import WorkerPool
 
-from ..helpers import processes
+from ...helpers import processes
 
 
 def apply(function):

@@ -13,12 +13,12 @@ MIB = 1 << 20
 
 
 def test_memory_is_used_again_once_the_array_is_gone():
-    recycler = BufferPool()
-    first = recycler.take(MIB)
+    pool = BufferPool()
+    first = pool.take(MIB)
     address = first.ctypes.data
-    assert recycler.take(MIB).ctypes.data != address
+    assert pool.take(MIB).ctypes.data != address
     del first
-    assert recycler.take(MIB).ctypes.data == address
+    assert pool.take(MIB).ctypes.data == address
 
 
 @pytest.mark.parametrize(
@@ -33,49 +33,49 @@ def test_memory_is_used_again_once_the_array_is_gone():
     ],
 )
 def test_whoever_looks_at_memory_keeps_it(look):
-    recycler = BufferPool()
-    array = recycler.take(MIB)
+    pool = BufferPool()
+    array = pool.take(MIB)
     array[:] = 7
     seen = look(array)
     del array
     gc.collect()
     for _ in range(4):
-        recycler.take(MIB)[:] = 1
+        pool.take(MIB)[:] = 1
     assert set(np.asarray(seen).tobytes()) == {7}
 
 
 def test_sizes_that_are_alike_share_memory_and_others_do_not():
-    recycler = BufferPool()
-    address = recycler.take(MIB).ctypes.data
-    other = recycler.take(4 * MIB)
-    alike = recycler.take(MIB - 100)
+    pool = BufferPool()
+    address = pool.take(MIB).ctypes.data
+    other = pool.take(4 * MIB)
+    alike = pool.take(MIB - 100)
     assert alike.nbytes >= MIB - 100
     assert alike.ctypes.data == address
     assert other.ctypes.data != address
 
 
 def test_what_is_kept_is_bounded_and_the_newest_stays():
-    recycler = BufferPool(most=2, most_bytes=5 * MIB)
-    arrays = [recycler.take(MIB) for _ in range(10)]
+    pool = BufferPool(max_buffers=2, max_bytes=5 * MIB)
+    arrays = [pool.take(MIB) for _ in range(10)]
     last = arrays[-1].ctypes.data
     while arrays:
         del arrays[0]
-    assert recycler.kept_bytes <= 2 * (MIB + MIB // 8)
-    assert recycler.take(MIB).ctypes.data == last
+    assert pool.kept_bytes <= 2 * (MIB + MIB // 8)
+    assert pool.take(MIB).ctypes.data == last
     del last
-    recycler.take(6 * MIB)
-    assert recycler.kept_bytes <= 2 * (MIB + MIB // 8)
-    recycler.take(4 * MIB)
-    assert recycler.kept_bytes <= 5 * MIB
+    pool.take(6 * MIB)
+    assert pool.kept_bytes <= 2 * (MIB + MIB // 8)
+    pool.take(4 * MIB)
+    assert pool.kept_bytes <= 5 * MIB
 
 
 def test_many_threads_take_and_drop_at_the_same_time():
-    recycler = BufferPool()
+    pool = BufferPool()
     wrong = []
 
     def use(number):
         for turn in range(200):
-            array = recycler.take(MIB // 4 + (turn % 3) * MIB // 4)
+            array = pool.take(MIB // 4 + (turn % 3) * MIB // 4)
             array[:64] = number
             array[-64:] = number
             if not ((array[:64] == number).all() and (array[-64:] == number).all()):
@@ -87,7 +87,7 @@ def test_many_threads_take_and_drop_at_the_same_time():
     for thread in threads:
         thread.join()
     assert not wrong
-    assert not recycler._lent
+    assert not pool._leases
 
 
 def test_batches_that_are_kept_stay_what_they_were():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from grain.execution.processes import array_pickling, framing, segments
 from grain.execution.processes.channel import Channel, ChannelLostError
-from grain.execution.processes.control import Cancelled, SlotTable, WorkerPage, control_size
+from grain.execution.processes.control import CancelledTickets, SlotTable, WorkerPage, control_size
 from grain.execution.processes.slots import SlotPool, SlotViews
 
 MB = 1 << 20
@@ -32,9 +32,9 @@ def ends():
     views.close()
 
 
-def pass_news(slots, views):
-    for item in slots.take_news():
-        views.hear(*item)
+def pass_updates(slots, views):
+    for item in slots.take_updates():
+        views.update(*item)
 
 
 def test_a_slot_is_free_only_when_both_sides_have_let_go(ends):
@@ -42,7 +42,7 @@ def test_a_slot_is_free_only_when_both_sides_have_let_go(ends):
     mine = slots.allocate(MB, np.uint8)
     index, offset = slots.slot_of(memoryview(mine))
     assert offset == 0
-    pass_news(slots, views)
+    pass_updates(slots, views)
     slots.lend(index)
     theirs = np.frombuffer(views.lease(index), np.uint8)
     mine[:] = 7
@@ -75,18 +75,18 @@ def test_small_arrays_and_arrays_of_objects_are_not_put_into_slots(ends):
         out = slots.allocate(shape, dtype)
         assert out.dtype == dtype
         assert out.flags.owndata
-    assert slots.take_news() == []
+    assert slots.take_updates() == []
 
 
 def test_beyond_the_budget_memory_is_plain_and_too_small_slots_give_way(ends):
     slots, views, _ = ends
     small = [slots.allocate(MB, np.uint8) for _ in range(8)]
     assert slots.allocate(MB, np.uint8).flags.owndata
-    pass_news(slots, views)
+    pass_updates(slots, views)
     small.clear()
     large = slots.allocate(5 * MB, np.uint8)
     assert not large.flags.owndata
-    dropped = [item for item in slots.take_news() if item.capacity == 0]
+    dropped = [item for item in slots.take_updates() if item.capacity == 0]
     assert len(dropped) == 5
     assert slots.allocate(9 * MB, np.uint8).flags.owndata
 
@@ -94,11 +94,11 @@ def test_beyond_the_budget_memory_is_plain_and_too_small_slots_give_way(ends):
 def test_slots_left_from_a_passing_need_are_given_back(ends):
     slots, views, _ = ends
     held = [slots.allocate(MB, np.uint8) for _ in range(6)]
-    pass_news(slots, views)
+    pass_updates(slots, views)
     held.clear()
     for _ in range(1000):
         slots.allocate(MB, np.uint8)
-    dropped = [item for item in slots.take_news() if item.capacity == 0]
+    dropped = [item for item in slots.take_updates() if item.capacity == 0]
     assert len(dropped) == 5
 
 
@@ -107,7 +107,7 @@ def test_neither_side_keeps_a_descriptor(ends):
     before = descriptors()
     held = [slots.allocate(MB, np.uint8) for _ in range(5)]
     assert descriptors() == before + 5  # on their way
-    pass_news(slots, views)
+    pass_updates(slots, views)
     assert descriptors() == before
     del held
 
@@ -177,7 +177,7 @@ def test_memory_in_use_is_never_given_out_twice(data):
             value, out = mine[data.draw(st.integers(0, len(mine) - 1))]
             found = slots.slot_of(memoryview(out))
             if found is not None:
-                pass_news(slots, views)
+                pass_updates(slots, views)
                 slots.lend(found[0])
                 theirs.append((value, np.frombuffer(views.lease(found[0]), np.uint8)[: out.size]))
         elif action == "drop mine" and mine:
@@ -193,7 +193,7 @@ def test_memory_in_use_is_never_given_out_twice(data):
 
 
 def test_a_ticket_is_cancelled_by_its_own_number_only():
-    cancelled = Cancelled(memoryview(bytearray(control_size(1))))
+    cancelled = CancelledTickets(memoryview(bytearray(control_size(1))))
     cancelled.add(5)
     assert 5 in cancelled
     assert 5 + 1024 not in cancelled
@@ -214,7 +214,9 @@ def channels():
 
 
 def send(channel, value, ticket=1):
-    channel.send(framing.Kind.RESULT, ticket, array_pickling.Dumper(channel.slots.allocate)(value))
+    channel.send(
+        framing.FrameKind.RESULT, ticket, array_pickling.Dumper(channel.slots.allocate)(value)
+    )
 
 
 def receive(sender, receiver, count):
@@ -255,7 +257,7 @@ def test_frames_that_arrive_byte_by_byte_are_put_together(channels):
     raw = framing.inline_frame(3, 9, array_pickling.Dumper()([np.arange(1000), "x" * 50]))
     one, two = socket.socketpair()
     with one:
-        slow = Channel(two, sending=left.slots._lending, receiving=left.slots._lending, budget=0)
+        slow = Channel(two, sending=left.slots.table, receiving=left.slots.table, budget=0)
         got = []
         for k in range(len(raw)):
             one.send(raw[k : k + 1])
@@ -275,7 +277,7 @@ def test_dropping_a_frame_hands_its_slots_back(channels):
     for k in range(30):
         send(left, np.full(4 * MB, k, np.uint8))
         (frame,) = receive(left, right, 1)
-        assert frame.parts[1].slot >= 0
+        assert frame.buffers[1].slot >= 0
         right.drop(frame)
 
 
@@ -302,7 +304,7 @@ def test_a_channel_closes_descriptors_that_are_still_on_their_way(channels):
         send(left, [np.zeros(MB, np.uint8), bytes(30_000)])
     one, two = socket.socketpair()
     with one:
-        other = Channel(two, sending=left.slots._lending, receiving=left.slots._lending, budget=0)
+        other = Channel(two, sending=left.slots.table, receiving=left.slots.table, budget=0)
         socket.send_fds(one, [b"half a frame"], array.array("i", [os.dup(0)]))
         other.receive()
         other.close()

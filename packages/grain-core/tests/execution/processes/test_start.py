@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import grain
+from grain._policy import use_policy
 from grain.execution.processes.error_report import WorkerDied
 
-from ..helpers.processes import finish
+from ...helpers.processes import finish
 
 
 def result(pool, task=None):
@@ -36,10 +37,13 @@ def test_path_arguments_and_directory_are_those_of_the_consumer(make_pool, monke
     assert path == sys.path
 
 
-def test_workers_see_no_accelerator(make_pool, monkeypatch):
+@pytest.mark.parametrize("setting", [None, "", "0", "false"])
+def test_workers_see_no_accelerator(make_pool, monkeypatch, setting):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     monkeypatch.setenv("MY_SETTING", "kept")
     monkeypatch.delenv("GRAIN_WORKER_KEEP_DEVICES", raising=False)
+    if setting is not None:
+        monkeypatch.setenv("GRAIN_WORKER_KEEP_DEVICES", setting)
     environment = result(make_pool(lambda task: dict(os.environ), num_workers=1))
     assert environment["JAX_PLATFORMS"] == "cpu"
     assert environment["CUDA_VISIBLE_DEVICES"] == ""
@@ -47,9 +51,10 @@ def test_workers_see_no_accelerator(make_pool, monkeypatch):
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,1"
 
 
-def test_workers_see_accelerators_if_told_to(make_pool, monkeypatch):
+@pytest.mark.parametrize("setting", ["1", "true"])
+def test_workers_see_accelerators_if_the_setting_says_so(make_pool, monkeypatch, setting):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    monkeypatch.setenv("GRAIN_WORKER_KEEP_DEVICES", "1")
+    monkeypatch.setenv("GRAIN_WORKER_KEEP_DEVICES", setting)
     environment = result(make_pool(lambda task: dict(os.environ), num_workers=1))
     assert environment["CUDA_VISIBLE_DEVICES"] == "0,1"
     assert environment.get("JAX_PLATFORMS") == os.environ.get("JAX_PLATFORMS")
@@ -176,6 +181,35 @@ def test_an_interpreter_that_does_not_start_is_reported(make_pool, monkeypatch):
     pool = make_pool(lambda task: task, num_workers=1)
     with pytest.raises(WorkerDied, match="exit code 1"):
         pool.result(pool.submit(0))
+
+
+def test_an_interpreter_that_never_gets_to_work_is_an_error_after_a_time(
+    make_pool, monkeypatch, tmp_path
+):
+    stuck = tmp_path / "python"
+    stuck.write_text("#!/bin/sh\nexec sleep 600\n")
+    stuck.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(stuck))
+    monkeypatch.setenv("GRAIN_PROCESS_START_TIMEOUT", "0.01")
+    with use_policy(liveness_check_seconds=0.02):
+        pool = make_pool(lambda task: task, num_workers=1)
+        with pytest.raises(
+            RuntimeError, match=r"did not start within 0\.01 seconds.*process_start"
+        ):
+            pool.result(pool.submit(0))
+
+
+def test_workers_that_started_in_time_may_take_longer_for_a_task(make_pool, monkeypatch, fifo):
+    monkeypatch.setenv("GRAIN_PROCESS_START_TIMEOUT", "0.01")
+
+    def handle(task):
+        with open(task, "w"):
+            return "done"
+
+    pool = make_pool(handle, num_workers=1)
+    ticket = pool.submit(fifo.path)
+    fifo.read()  # The worker has started before the first check.
+    assert pool.result(ticket) == "done"
 
 
 def test_no_interpreter_at_all_is_an_error_that_leaves_nothing(make_pool, monkeypatch, census):

@@ -141,7 +141,7 @@ def test_discarding_a_result_that_has_arrived_frees_its_slot(make_pool):
         assert pool.result(wanted)[0] == x + 1
         assert pool.ready(unwanted)
         pool.discard(unwanted)
-    lent = pool._crew.pages[0].results.lent
+    lent = pool._workers.pages[0].results.lent
     assert sum(lent) == 0
 
 

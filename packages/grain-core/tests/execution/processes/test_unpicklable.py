@@ -96,7 +96,7 @@ def test_the_message_says_what_to_do():
     assert message == (
         "Cannot send job to worker processes: job.cache is a _thread.lock, which cannot be "
         "pickled (TypeError: no). Create it inside the worker instead, in the function that uses it "
-        "or in `worker_init_fn`; in an object of yours, leave it out by defining __getstate__."
+        "or in `worker_init_fn`; in a class of yours, exclude it by defining __getstate__."
     )
 
 

@@ -35,7 +35,7 @@ def faults_in_a_worker() -> int:
 
 def test_a_worker_makes_arrays_again_in_the_memory_of_those_before(monkeypatch):
     needs_glibc()
-    for name in malloc._USERS_OWN:
+    for name in malloc._USER_SETTINGS:
         monkeypatch.delenv(name, raising=False)
     # 4 MB are a thousand pages: twenty arrays would take twenty thousand faults.
     assert faults_in_a_worker() < 1000
@@ -44,7 +44,7 @@ def test_a_worker_makes_arrays_again_in_the_memory_of_those_before(monkeypatch):
 def test_settings_of_the_user_are_left_alone(monkeypatch):
     needs_glibc()
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "65536")
-    assert not malloc.keep_freed_memory()
+    assert not malloc.configure_malloc()
     assert faults_in_a_worker() > 1000
 
 
@@ -53,10 +53,10 @@ def test_without_the_means_nothing_happens():
         "import ctypes\n"
         "def missing(name): raise OSError('no such library')\n"
         "ctypes.CDLL = missing\n"
-        "from grain.memory.malloc import keep_freed_memory\n"
-        "print(keep_freed_memory())\n"
+        "from grain.memory.malloc import configure_malloc\n"
+        "print(configure_malloc())\n"
     )
-    environment = {k: v for k, v in os.environ.items() if k not in malloc._USERS_OWN}
+    environment = {k: v for k, v in os.environ.items() if k not in malloc._USER_SETTINGS}
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env=environment
     )
