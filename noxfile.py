@@ -198,11 +198,13 @@ def matrix(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """The linter and the formatter, changing nothing; `nox -s lint -- --fix` mends what it can."""
+    """Linter, formatter and import layers, changing nothing; `nox -s lint -- --fix` fixes what it can."""
     session.install(*needs("lint"))
     fix = "--fix" in session.posargs
     session.run("ruff", "check", *(["--fix"] if fix else []))
     session.run("ruff", "format", *([] if fix else ["--check"]))
+    sources = os.pathsep.join(f"{ROOT}/packages/{name}/src" for name in PACKAGES)
+    session.run("lint-imports", env={"PYTHONPATH": sources})
 
 
 @nox.session

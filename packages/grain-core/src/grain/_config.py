@@ -1,44 +1,56 @@
-"""Settings of the library: `grain.config.update(name, value)` or `GRAIN_<NAME>` in the environment."""
+"""Settings of the whole process: `grain.config`, or `GRAIN_<NAME>` in the environment."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 
 class Setting(NamedTuple):
-    """One setting: its default, how a text is read, and what it means."""
+    """One setting: its default, the function that reads a given value or text, and its meaning."""
 
     default: Any
-    parse: Callable[[str], Any]
+    parse: Callable[[Any], Any]
     summary: str
 
 
-def _flag(text: str) -> bool:
-    value = text.strip().lower()
-    if value in {"1", "true", "yes", "on"}:
+def _flag(value: Any) -> bool:
+    text = value.strip().lower() if isinstance(value, str) else value
+    if text in (True, "1", "true", "yes", "on"):
         return True
-    if value in {"0", "false", "no", "off", ""}:
+    if text in (False, "0", "false", "no", "off", ""):
         return False
-    raise ValueError(f"expected true or false, got {text!r}")
+    raise ValueError(f"expected true or false, got {value!r}")
+
+
+def _seconds(value: Any) -> float:
+    with contextlib.suppress(TypeError, ValueError):
+        if (seconds := float(value)) > 0:
+            return seconds
+    raise ValueError(f"expected a positive number of seconds, got {value!r}")
 
 
 SETTINGS: Mapping[str, Setting] = {
     "py_debug_mode": Setting(
-        False, _flag, "Accepted for compatibility: measure and report while a pipeline runs."
+        False,
+        _flag,
+        "Accepted for compatibility, without effect so far: report on running pipelines.",
     ),
     "py_dataset_visualization_output_dir": Setting(
-        None, str, "Accepted for compatibility: a folder for drawings of pipelines."
+        None,
+        str,
+        "Accepted for compatibility, without effect so far: a folder for pipeline drawings.",
     ),
     "py_traceback_filtering": Setting(
-        "off", str, "Accepted for compatibility: tracebacks are never cut here."
+        "off", str, "Accepted for compatibility, without effect: tracebacks are never cut."
     ),
     "worker_keep_devices": Setting(
         False, _flag, "Whether worker processes may see accelerators; they see none by default."
     ),
     "process_start_timeout": Setting(
-        60.0, float, "Seconds a worker process may take to start before that is an error."
+        60.0, _seconds, "Seconds a worker process may take to start before that is an error."
     ),
 }
 
@@ -46,9 +58,15 @@ SETTINGS: Mapping[str, Setting] = {
 class Config:
     """The settings in force, as attributes.
 
+    A value given with `update` or `override` takes precedence over the environment, and the environment
+    over the default.
+
     >>> import grain
     >>> grain.config.worker_keep_devices
     False
+    >>> with grain.config.override(worker_keep_devices=True):
+    ...     grain.config.worker_keep_devices
+    True
     """
 
     def __init__(self, environ: Mapping[str, str] = os.environ):
@@ -69,8 +87,8 @@ class Config:
         return sorted([*super().__dir__(), *SETTINGS])
 
     def get_or_default(self, name: str) -> Any:
-        """The setting as updated, else as the environment gives it, else its default."""
-        setting = self._setting(name)
+        """Return the setting as given, else as the environment has it, else its default."""
+        setting = _setting(name)
         if name in self._given:
             return self._given[name]
         variable = f"GRAIN_{name.upper()}"
@@ -83,16 +101,39 @@ class Config:
             raise ValueError(f"Environment variable {variable}: {error}.") from error
 
     def update(self, name: str, value: Any) -> None:
-        """Sets a setting for this process."""
-        self._setting(name)
-        self._given[name] = value
+        """Change a setting for the rest of this process."""
+        self._given[name] = _parsed(name, value)
 
-    def _setting(self, name: str) -> Setting:
-        if name not in SETTINGS:
-            raise ValueError(
-                f"Unrecognized config option: {name}. Known options: {', '.join(SETTINGS)}."
-            )
-        return SETTINGS[name]
+    @contextlib.contextmanager
+    def override(self, **values: Any) -> Iterator[None]:
+        """Change settings in all threads while a `with` block runs; restore them afterwards."""
+        given = {name: _parsed(name, value) for name, value in values.items()}
+        before = {name: self._given[name] for name in given if name in self._given}
+        self._given.update(given)
+        try:
+            yield
+        finally:
+            for name in given:
+                self._given.pop(name, None)
+            self._given.update(before)
+
+
+def _setting(name: str) -> Setting:
+    if name not in SETTINGS:
+        raise ValueError(
+            f"Unrecognized config option: {name}. Known options: {', '.join(SETTINGS)}."
+        )
+    return SETTINGS[name]
+
+
+def _parsed(name: str, value: Any) -> Any:
+    setting = _setting(name)
+    if name.startswith("py_"):  # google/grain takes any value for its own options.
+        return value
+    try:
+        return setting.parse(value)
+    except ValueError as error:
+        raise ValueError(f"Config option {name}: {error}.") from error
 
 
 config = Config()
