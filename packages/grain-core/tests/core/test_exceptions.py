@@ -46,8 +46,11 @@ def test_a_transform_is_named_as_its_user_knows_it(transform, expected):
 
 def test_a_function_is_named_with_the_place_it_was_written_at():
     line = plain_function.__code__.co_firstlineno
-    assert transform_name(plain_function) == f"plain_function @ .../tests/core/test_notes.py:{line}"
-    assert transform_name(lambda x: x).startswith("<lambda> @ .../tests/core/test_notes.py:")
+    assert (
+        transform_name(plain_function)
+        == f"plain_function @ .../tests/core/test_exceptions.py:{line}"
+    )
+    assert transform_name(lambda x: x).startswith("<lambda> @ .../tests/core/test_exceptions.py:")
 
 
 def test_an_error_is_noted_once():
