@@ -1,4 +1,4 @@
-"""The permutation behind every shuffle: it is one for each length, and arrays agree with ints."""
+"""The permutation behind every shuffle: a bijection for each length, and arrays agree with ints."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_lengths_around_powers_of_two_are_permuted(edge, offset):
 @example(max_index=2**62, seed=3, rounds=4, data=None)
 @example(max_index=2**63 - 1, seed=3, rounds=4, data=None)
 @settings(max_examples=40, deadline=None)
-def test_an_array_of_indices_gives_what_each_int_gives(max_index, seed, rounds, data):
+def test_an_array_of_indices_is_permuted_like_each_of_them(max_index, seed, rounds, data):
     if data is None:
         indices = list(range(500))
     else:
@@ -70,7 +70,7 @@ def test_an_array_of_indices_gives_what_each_int_gives(max_index, seed, rounds, 
 
 @given(max_index=st.integers(2**20, 2**63 - 1), seed=SEEDS)
 @settings(max_examples=25, deadline=None)
-def test_distinct_indices_of_a_huge_range_go_to_distinct_places(max_index, seed):
+def test_distinct_indices_of_a_huge_range_have_distinct_results(max_index, seed):
     assert np.unique(permute(arange(3000), max_index, seed)).size == 3000
 
 
@@ -78,8 +78,8 @@ def test_shuffling_endless_repetition_gives_elements_that_single_reads_give():
     ds = grain.MapDataset.range(10).repeat().shuffle(seed=3)
     assert len(ds) == sys.maxsize
     assert ds.__getitems__(range(500)) == [ds[i] for i in range(500)]
-    places = permute(arange(500), sys.maxsize - 1, 3)
-    assert ds.__getitems__(range(500)) == (places % 10).tolist()
+    permuted = permute(arange(500), sys.maxsize - 1, 3)
+    assert ds.__getitems__(range(500)) == (permuted % 10).tolist()
 
 
 def test_a_shuffle_of_a_million_million_elements_needs_constant_memory():
@@ -87,13 +87,13 @@ def test_a_shuffle_of_a_million_million_elements_needs_constant_memory():
     tracemalloc.start()
     try:
         first = ds[0]
-        stretch = ds.__getitems__(range(10**12 - 1000, 10**12))
+        tail = ds.__getitems__(range(10**12 - 1000, 10**12))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert peak < 4 << 20
-    assert len({first, *stretch}) == 1001
-    assert all(0 <= element < 10**12 for element in stretch)
+    assert len({first, *tail}) == 1001
+    assert all(0 <= element < 10**12 for element in tail)
 
 
 def test_a_seed_of_any_size_below_two_to_the_32_chooses_another_permutation():
@@ -164,17 +164,17 @@ def test_index_shuffle_says_which_argument_is_wrong(arguments, message):
     indices=st.lists(st.integers(-1000, 1000), max_size=50),
 )
 @settings(max_examples=40, deadline=None)
-def test_each_epoch_is_permuted_by_itself_with_a_seed_of_its_own(length, seed, indices):
+def test_each_epoch_is_permuted_by_itself_with_its_own_seed(length, seed, indices):
     shuffled = shuffle_epochs(np.array(indices, dtype=np.int64), length, seed).tolist()
-    for index, place in zip(indices, shuffled, strict=True):
+    for index, result in zip(indices, shuffled, strict=True):
         epoch = index // length
         inside = permute_one(index - epoch * length, length - 1, (seed + epoch) % 2**32)
-        assert place == inside + epoch * length
+        assert result == inside + epoch * length
 
 
 @given(length=st.integers(1, 10**12), seed=SEEDS, epoch=st.integers(0, 5), data=st.data())
 @settings(max_examples=50, deadline=None)
-def test_one_index_goes_where_an_array_of_it_goes(length, seed, epoch, data):
+def test_one_index_is_shuffled_like_an_array_of_it(length, seed, epoch, data):
     index = epoch * length + data.draw(st.integers(0, length - 1))
     expected = shuffle_epochs(np.array([index], np.int64), length, seed).tolist()
     assert [shuffle_one(index, length, seed)] == expected
@@ -196,14 +196,14 @@ def test_epochs_differ_and_the_seed_wraps_around():
 )
 @settings(max_examples=40, deadline=None)
 def test_a_window_is_shuffled_inside_itself(length, window, seed, epochs):
-    places = shuffle_windows(arange(length * epochs), length, window, seed).tolist()
+    shuffled = shuffle_windows(arange(length * epochs), length, window, seed).tolist()
     for epoch in range(epochs):
         for start in range(0, length, window):
             begin, end = epoch * length + start, epoch * length + min(start + window, length)
-            assert sorted(places[begin:end]) == list(range(begin, end))
+            assert sorted(shuffled[begin:end]) == list(range(begin, end))
 
 
-def test_windows_of_later_epochs_go_on_counting():
+def test_windows_are_counted_across_epochs():
     # Two windows an epoch: the first window of epoch 1 is window 2.
-    places = shuffle_windows(arange(40), 20, 10, seed=5)
-    assert (places[20:30] - 20).tolist() == permute(arange(10), 9, 5 + 2).tolist()
+    shuffled = shuffle_windows(arange(40), 20, 10, seed=5)
+    assert (shuffled[20:30] - 20).tolist() == permute(arange(10), 9, 5 + 2).tolist()
