@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as stn
+from tests.equality import same
 
 from grain_arrayrecord import ArrayRecordDataSource, decode_record, encode_record
 from grain_arrayrecord.records import MAGIC
@@ -41,19 +42,6 @@ ELEMENTS = st.recursive(
     ),
     max_leaves=6,
 )
-
-
-def same(a, b) -> bool:
-    """Equal in type, dtype, shape and value, not-a-number included."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, (np.ndarray, np.generic)):
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-    if isinstance(a, dict):
-        return list(a) == list(b) and all(map(same, a.values(), b.values()))
-    if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(map(same, a, b))
-    return a == b or (a != a and b != b)
 
 
 @given(ELEMENTS)

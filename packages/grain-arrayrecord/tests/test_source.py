@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-import os
 import pathlib
 import pickle
 import subprocess
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.descriptors import open_files
 
 import grain_arrayrecord.source
 from grain_arrayrecord import ArrayRecordDataSource, FileInstruction, write_array_record
@@ -51,18 +51,6 @@ def expected() -> list[bytes]:
 @pytest.fixture(scope="module")
 def source(files) -> ArrayRecordDataSource:
     return ArrayRecordDataSource(files)
-
-
-def open_files() -> list[str]:
-    links = (os.path.join("/proc/self/fd", fd) for fd in os.listdir("/proc/self/fd"))
-    return [target for link in links if ".array_record" in (target := _readlink(link))]
-
-
-def _readlink(link: str) -> str:
-    try:
-        return os.readlink(link)
-    except FileNotFoundError:
-        return ""
 
 
 def test_records_of_all_files_follow_one_another(source, expected):
@@ -117,40 +105,40 @@ def test_a_path_may_end_in_a_range(files, expected):
 
 def test_no_file_is_opened_to_count_what_instructions_count(files):
     gc.collect()
-    before = open_files()
+    before = open_files(".array_record")
     source = ArrayRecordDataSource(
         [FileInstruction(path, 0, 1, SIZES[i]) for i, path in enumerate(files)]
     )
     assert len(source) == 4
-    assert open_files() == before
+    assert open_files(".array_record") == before
 
 
 def test_only_files_that_are_read_are_opened_and_close_releases_them(files):
     gc.collect()
-    before = len(open_files())
+    before = len(open_files(".array_record"))
     source = pickle.loads(pickle.dumps(ArrayRecordDataSource(files)))
     gc.collect()
-    assert len(open_files()) == before
+    assert len(open_files(".array_record")) == before
     assert source[0]
-    assert len(open_files()) == before + 1
+    assert len(open_files(".array_record")) == before + 1
     assert source.__getitems__([0, 5, 6])
-    assert len(open_files()) == before + 3
+    assert len(open_files(".array_record")) == before + 3
     source.close()
-    assert len(open_files()) == before
+    assert len(open_files(".array_record")) == before
     with source:
         assert source[0]
-        assert len(open_files()) == before + 1
-    assert len(open_files()) == before
+        assert len(open_files(".array_record")) == before + 1
+    assert len(open_files(".array_record")) == before
 
 
 def test_no_more_files_than_allowed_stay_open(files, expected, monkeypatch):
     monkeypatch.setattr(grain_arrayrecord.source, "_open_files_limit", lambda: 2)
     gc.collect()
-    before = len(open_files())
+    before = len(open_files(".array_record"))
     source = ArrayRecordDataSource(files)
     for _ in range(2):
         assert source.__getitems__(range(len(source))) == expected
-        assert len(open_files()) <= before + 2
+        assert len(open_files(".array_record")) <= before + 2
 
 
 @pytest.mark.parametrize("index", [-1, sum(SIZES), 10**20])

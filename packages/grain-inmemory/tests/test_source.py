@@ -6,7 +6,6 @@ import collections
 import datetime as dt
 import errno
 import gc
-import math
 import os
 import pickle
 import threading
@@ -16,21 +15,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.equality import same
 
 from grain_inmemory import InMemoryDataSource, SharedMemoryDataSource
 
 BUILTINS = [1, 2.5, True, False, None, "héllo", b"\x00ab\x00", "", b"", -(2**62), 2**200, "\ud800"]
 Point = collections.namedtuple("Point", "x y")
-
-
-def same(a: object, b: object) -> bool:
-    if isinstance(a, np.ndarray):
-        return isinstance(b, np.ndarray) and a.dtype == b.dtype and np.array_equal(a, b)
-    if isinstance(a, float) and math.isnan(a):
-        return type(a) is type(b) and math.isnan(b)
-    if isinstance(a, dict):
-        return type(a) is type(b) and a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
-    return type(a) is type(b) and a == b
 
 
 def test_in_memory_and_shared_memory_are_two_names_of_one_class():

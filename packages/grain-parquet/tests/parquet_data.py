@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 @functools.cache
 def zoo(n: int) -> pa.Table:
-    """One column for each kind of value that this pyarrow can write, with and without nulls."""
+    """Return one column for each type that this pyarrow can write, with and without nulls."""
     table = _whole_zoo(n)
     return table.select([name for name in table.column_names if _writes(table.select([name]))])
 
@@ -86,7 +86,7 @@ def _whole_zoo(n: int) -> pa.Table:
 
 
 class _RangeHandler(http.server.SimpleHTTPRequestHandler):
-    """Serves files with ranges, which the standard library's handler does not."""
+    """A handler that serves ranges of files, which the standard library's does not."""
 
     def log_message(self, *args):
         pass
@@ -98,9 +98,9 @@ class _RangeHandler(http.server.SimpleHTTPRequestHandler):
             return
         size = os.path.getsize(path)
         begin, end = 0, size - 1
-        asked = self.headers.get("Range")
-        if asked:
-            first, last = asked.removeprefix("bytes=").split("-")
+        requested = self.headers.get("Range")
+        if requested:
+            first, last = requested.removeprefix("bytes=").split("-")
             begin = int(first) if first else size - int(last)
             end = min(int(last), end) if first and last else end
             self.send_response(206)
@@ -119,7 +119,7 @@ class _RangeHandler(http.server.SimpleHTTPRequestHandler):
 
 @contextlib.contextmanager
 def web_server(directory: str) -> Iterator[str]:
-    """Serves a directory, and gives the address."""
+    """Serve a directory and yield the address."""
     handler = functools.partial(_RangeHandler, directory=directory)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever)

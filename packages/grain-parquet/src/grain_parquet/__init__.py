@@ -1,6 +1,6 @@
 """Parquet files as data sources for grain.
 
-Names are loaded on first use, so that finding the plugin does not load pyarrow.
+Names are imported on first use, so that discovering the plugin does not load pyarrow.
 """
 
 from __future__ import annotations

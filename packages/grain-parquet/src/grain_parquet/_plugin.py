@@ -1,4 +1,4 @@
-"""What this package offers to grain; importing this module does not load pyarrow."""
+"""Plugin specs of this package; importing this module does not load pyarrow."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def grain_sources() -> list[PluginSpec]:
             kind=Kind.ITER_SOURCE,
             public_names=("ParquetIterDataset",),
             capabilities=frozenset({Capability.REMOTE_PATHS, Capability.GLOBS}),
-            summary="The rows of Parquet files in their order, several files interleaved.",
+            summary="The rows of Parquet files in order, several files interleaved.",
             install=_INSTALL,
         ),
     ]
@@ -48,6 +48,6 @@ def grain_sources() -> list[PluginSpec]:
 
 @hookimpl
 def grain_conformance_cases() -> list[Any]:
-    """What proves this package right; imported only when it is checked."""
+    """Return the conformance cases, imported on demand."""
     cases: list[Any] = importlib.import_module("grain_parquet.conformance").cases()
     return cases

@@ -1,4 +1,4 @@
-"""Batches straight from columns, for `batch` right after reading: no row is ever made."""
+"""Batches built directly from columns, for `batch` right after reading: no rows are created."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from grain.dataset.chunk import END, Chunk
 from grain_parquet.row_iterator import GroupColumn, RowIterator
 
 Batch = dict[str, Any]
-# Stretches of rows: the columns of a row group, and from where to where.
-_Pieces = list[tuple[list[GroupColumn], int, int]]
+# Slices of row groups: the columns of a group, and the first and last row.
+_Slices = list[tuple[list[GroupColumn], int, int]]
 
 
 class ColumnBatchIterDataset(BatchIterDataset[Batch]):
-    """Batches of the rows of a Parquet file, with the elements and states of any other batching."""
+    """Batches of the rows of a Parquet file, with the elements and states of `BatchIterDataset`."""
 
     def __init__(self, parent: IterDataset[Any], batch_size: int, drop_remainder: bool) -> None:
         super().__init__(parent, batch_size, drop_remainder)
@@ -50,27 +50,27 @@ class _BatchIterator(ChunkIterator[Batch]):
         states: list[Any] = []
         while len(batches) < limit:
             try:
-                pieces, missing = self._next_pieces()
-                if not pieces or (missing and self._drop_remainder):
+                slices, missing = self._next_slices()
+                if not slices or (missing and self._drop_remainder):
                     break
-                batches.append(_put_together(self._rows.names, pieces))
+                batches.append(_stack(self._rows.names, slices))
             except Exception as error:
                 error.add_note(f"raised in {self._dataset}, over {self._rows}.")
-                return self._fail_after(error, _run_of(batches, states))
+                return self._fail_after(error, _make_chunk(batches, states))
             states.append(self._rows.get_state())
-        return _run_of(batches, states)
+        return _make_chunk(batches, states)
 
-    def _next_pieces(self) -> tuple[_Pieces, int]:
-        """The rows of the next batch, and how many are missing at the end of the file."""
-        pieces: _Pieces = []
+    def _next_slices(self) -> tuple[_Slices, int]:
+        """Return the rows of the next batch, and how many are missing at the end of the file."""
+        slices: _Slices = []
         missing = self._batch_size
         while missing:
             columns, begin, end = self._rows.advance(missing)
             if not columns:
                 break
-            pieces.append((columns, begin, end))
+            slices.append((columns, begin, end))
             missing -= end - begin
-        return pieces, missing
+        return slices, missing
 
     def _live_state(self) -> Any:
         return self._rows.get_state()
@@ -82,30 +82,30 @@ class _BatchIterator(ChunkIterator[Batch]):
         return str(self._dataset)
 
 
-def _run_of(batches: list[Batch], states: list[Any]) -> Chunk:
-    # A state is the position, a small dict; who asked for it may change what they got.
-    return Chunk(batches, lambda place: dict(states[place])) if batches else END
+def _make_chunk(batches: list[Batch], states: list[Any]) -> Chunk:
+    # Copies, since the consumer may modify the state it received.
+    return Chunk(batches, lambda offset: dict(states[offset])) if batches else END
 
 
-def _put_together(names: list[str], pieces: _Pieces) -> Batch:
+def _stack(names: list[str], slices: _Slices) -> Batch:
     # Sorted by name, as in every batch.
     order = sorted(range(len(names)), key=names.__getitem__)
-    return {names[number]: _stack_column(names[number], number, pieces) for number in order}
+    return {names[number]: _stack_column(names[number], number, slices) for number in order}
 
 
-def _stack_column(name: str, number: int, pieces: _Pieces) -> Any:
-    arrays = [columns[number].numbers(begin, end) for columns, begin, end in pieces]
+def _stack_column(name: str, number: int, slices: _Slices) -> Any:
+    arrays = [columns[number].numbers(begin, end) for columns, begin, end in slices]
     numbers = [array for array in arrays if array is not None]
-    if len(numbers) == len(pieces) and len({array.dtype for array in numbers}) == 1:
+    if len(numbers) == len(slices) and len({array.dtype for array in numbers}) == 1:
         return numbers[0].copy() if len(numbers) == 1 else np.concatenate(numbers)
     values: list[Any] = []
-    for columns, begin, end in pieces:
+    for columns, begin, end in slices:
         values += columns[number].values(begin, end)
-    texts = all(columns[number].is_text for columns, _, _ in pieces)
+    texts = all(columns[number].is_text for columns, _, _ in slices)
     if texts and None not in values:
         return np.array(values)
     try:
         return tree.stack(values)
     except ValueError:
-        # Once more with the name, so that the error tells which column it is.
+        # Stack again with the name, so that the error names the column.
         return tree.stack([{name: value} for value in values])[name]

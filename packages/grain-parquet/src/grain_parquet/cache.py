@@ -1,4 +1,4 @@
-"""A bounded cache that counts what is being made and what is in use, too."""
+"""A bounded cache that also counts values that are in use or under construction."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-# How long a thread waits before it looks again by itself: whom it waits for may have been
-# interrupted (Ctrl-C) just before saying that it is done.
-_PATIENCE_SECONDS = 0.5
+# How long a thread waits before it checks again without a notification: the thread it waits for may
+# have been interrupted (Ctrl-C) just before notifying.
+_POLL_SECONDS = 0.5
 
 
 class _Lease:
-    """That somebody makes or uses a value; ended by one assignment, which nothing can interrupt."""
+    """The construction or use of a value; released by one assignment, which is uninterruptible."""
 
     __slots__ = ("live",)
 
@@ -39,21 +39,22 @@ class _Entry(Generic[V]):
 
 
 class BoundedCache(Generic[K, V]):
-    """Values of known size, the least recently used given up first, made once for all threads.
+    """Values of known size, evicted least recently used first, built once for all threads.
 
-    All values in use, being made, or kept are within `limit` bytes together; threads wait for room.
-    A value larger than the limit is made when nothing else is in use, and not kept. Each thread may
-    use one value at a time, so that a thread that waits holds nothing another one waits for.
+    All values that are cached, in use or under construction take at most `limit` bytes together;
+    threads block until there is room. A value larger than the limit is built when nothing else is
+    in use, and not kept. Each thread may use one value at a time, so that a blocked thread holds
+    nothing that another thread waits for.
 
-    Ctrl-C may come between any two steps. Who uses what is therefore told by leases, not counted,
-    and what was left half done is found and done anew.
+    KeyboardInterrupt may arrive between any two steps. Uses are therefore tracked by leases, not by
+    a counter, and a construction that was interrupted is detected and started again.
     """
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
         self._entries: collections.OrderedDict[K, _Entry[V]] = collections.OrderedDict()
         self._changed = threading.Condition()
-        # Whether values in use are more than the limit, so that some have to go when they no longer are.
+        # Whether values in use exceed the limit, so that the next release has to evict.
         self._over = False
 
     def __len__(self) -> int:
@@ -61,20 +62,22 @@ class BoundedCache(Generic[K, V]):
 
     @property
     def used(self) -> int:
-        """The bytes of all values that are in use, being made or kept."""
+        """Bytes of all values that are cached, in use or under construction."""
         with self._changed:
             return sum(entry.size for entry in self._entries.values())
 
     @contextlib.contextmanager
     def use(self, key: K, expected_size: int, make: Callable[[], tuple[V, int]]) -> Iterator[V]:
-        """The value of `key`, safe from being given up meanwhile.
+        """Yield the value of `key`, which is not evicted inside of the `with` block.
 
-        `make` gives the value and its true size, `expected_size` being what is set aside for it
-        before that is known.
+        Args:
+            key: The key.
+            expected_size: Bytes to reserve while the value is under construction.
+            make: Returns the value and its actual size.
         """
         lease = _Lease()
         try:
-            entry = self._pin(key, lease, expected_size, make)
+            entry = self._acquire(key, lease, expected_size, make)
             assert entry.value is not None
             yield entry.value
         finally:
@@ -85,7 +88,7 @@ class BoundedCache(Generic[K, V]):
                     self._trim()
                 self._changed.notify_all()
 
-    def _pin(
+    def _acquire(
         self, key: K, lease: _Lease, expected_size: int, make: Callable[[], tuple[V, int]]
     ) -> _Entry[V]:
         with self._changed:
@@ -99,8 +102,8 @@ class BoundedCache(Generic[K, V]):
                     entry.leases.append(lease)
                     self._entries.move_to_end(key)
                     return entry
-                # Another thread makes it, or uses the room for it.
-                self._changed.wait(_PATIENCE_SECONDS)
+                # Another thread builds the value, or uses the room for it.
+                self._changed.wait(_POLL_SECONDS)
             entry = self._entries[key] = _Entry(expected_size, lease)
         value, size = make()
         with self._changed:
@@ -111,18 +114,18 @@ class BoundedCache(Generic[K, V]):
         return entry
 
     def _drop_if_abandoned(self, key: K) -> None:
-        """Forgets a value that whoever was making it could not, or was kept from."""
+        """Remove an entry whose construction failed or was interrupted."""
         entry = self._entries.get(key)
         if entry is not None and not entry.in_use() and entry.value is None:
             self._entries.pop(key, None)
 
     def _make_room(self, size: int) -> bool:
-        """Whether `size` bytes more are within the limit, or nothing else is in the way."""
+        """Evict, and return whether `size` more bytes fit or nothing else is in the cache."""
         self._trim(size)
         return self.used + size <= self.limit or not self._entries
 
     def _trim(self, wanted: int = 0) -> None:
-        """Gives up unused values, the least recently used first, until `wanted` bytes are free."""
+        """Evict unused values, least recently used first, until `wanted` bytes are free."""
         used = self.used
         if used + wanted > self.limit:
             for key in [key for key, entry in self._entries.items() if not entry.in_use()]:
@@ -132,7 +135,7 @@ class BoundedCache(Generic[K, V]):
         self._over = used > self.limit
 
     def clear(self) -> None:
-        """Gives up all values that are not in use."""
+        """Evict all values that are not in use."""
         with self._changed:
             for key in [key for key, entry in self._entries.items() if not entry.in_use()]:
                 del self._entries[key]

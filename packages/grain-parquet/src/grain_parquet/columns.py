@@ -1,8 +1,8 @@
-"""Decoded columns of one row group or some, from which rows are picked.
+"""Decoded columns of one or several row groups, from which rows are selected.
 
-A value is what numpy makes of it where numpy has a type for it (a number, a boolean, a date; a
-list of numbers is an array), text and bytes are Python's, and everything else is Python objects.
-A null is None. What is picked is a copy, so that keeping a row never keeps a row group.
+A value with a numpy type (number, boolean, date) is a numpy scalar, a list of such values is an array,
+text and bytes are Python's, and other values are Python objects. A null is None. Selected values are
+copies, so that a row never keeps its row group in memory.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-# Fewer values than this are faster one by one than in a call of arrow's.
-_FEW = 12
+from grain_parquet.errors import conversion_error
+
+# Fewer values than this are faster to convert one by one than by arrow's `take`.
+_MIN_TAKE = 12
 
 
 class Column(Protocol):
@@ -23,36 +25,41 @@ class Column(Protocol):
 
     nbytes: int
 
-    def one(self, row: int) -> Any:
-        """The value in one row."""
+    def read_one(self, row: int) -> Any:
+        """Return the value of one row."""
 
-    def many(self, rows: np.ndarray) -> list[Any]:
-        """The values in many rows, in the order asked for."""
+    def read_many(self, rows: np.ndarray) -> list[Any]:
+        """Return the values of rows in the order given."""
         ...
 
-    def stacked(self, rows: np.ndarray) -> np.ndarray | list[str] | list[bytes] | None:
-        """What stacking the values of many rows gives: an array, or texts still to be put in one.
+    def stack(self, rows: np.ndarray) -> np.ndarray | list[str] | list[bytes] | None:
+        """Return the values of rows stacked: an array, or texts that the caller joins into one.
 
-        None where they do not stack, or only into an array of objects.
+        Return None where values do not stack, or only into an array of objects.
         """
 
 
-def decode(column: pa.ChunkedArray) -> Column:
-    """A column as it comes from a file, made ready for picking rows."""
-    values = _in_one_piece(column)
+def decode(column: pa.ChunkedArray, origin: str) -> Column:
+    """Convert a column of a file to a form from which rows are selected.
+
+    Args:
+        column: The column, of one or several row groups.
+        origin: Column and file, for errors.
+    """
+    values = _contiguous(column)
     kind = values.type
     if not isinstance(values, pa.Array):
-        return _Objects(values)
+        return _Objects(values, origin)
     if _has_numpy_type(kind):
         return _numbers(values)
     if pt.is_fixed_size_list(kind) and _has_numpy_type(kind.value_type):
-        return _fixed_lists(values)
+        return _fixed_lists(values, origin)
     if (pt.is_list(kind) or pt.is_large_list(kind)) and _has_numpy_type(kind.value_type):
-        return _lists(values)
-    return _Objects(values)
+        return _lists(values, origin)
+    return _Objects(values, origin)
 
 
-def _in_one_piece(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def _contiguous(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         column = pa.chunked_array(
@@ -61,18 +68,37 @@ def _in_one_piece(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
         kind = column.type
     if pt.is_dictionary(kind) and _has_numpy_type(kind.value_type):
         column = column.cast(kind.value_type)
-    if _is_view(kind):
-        # Which arrow can hold, but not pick from.
-        column = column.cast(pa.large_string() if pt.is_string_view(kind) else pa.large_binary())
-    # More than 2 GB of text stay in several pieces.
+    column = replace_views(column)
+    # More than 2 GB of text remain chunked.
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _is_view(kind: pa.DataType) -> bool:
-    # Older versions of arrow have no such types.
-    return bool(
-        hasattr(pt, "is_string_view") and (pt.is_string_view(kind) or pt.is_binary_view(kind))
-    )
+def replace_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column without string and binary views, which many of arrow's functions lack."""
+    kind = _without_views(column.type)
+    return column if kind == column.type else column.cast(kind)
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    if not hasattr(pt, "is_string_view"):  # an older version of arrow
+        return kind
+    if pt.is_string_view(kind):
+        return pa.large_string()
+    if pt.is_binary_view(kind):
+        return pa.large_binary()
+    if pt.is_map(kind):
+        return pa.map_(_without_views(kind.key_type), _without_views(kind.item_type))
+    if not kind.num_fields:
+        return kind
+    fields = [kind.field(number) for number in range(kind.num_fields)]
+    fields = [field.with_type(_without_views(field.type)) for field in fields]
+    if pt.is_struct(kind):
+        return pa.struct(fields)
+    if pt.is_fixed_size_list(kind):
+        return pa.list_(fields[0], kind.list_size)
+    if pt.is_large_list(kind):
+        return pa.large_list(fields[0])
+    return pa.list_(fields[0]) if pt.is_list(kind) else kind
 
 
 def _has_numpy_type(kind: pa.DataType) -> bool:
@@ -87,61 +113,61 @@ def _has_numpy_type(kind: pa.DataType) -> bool:
 
 
 class _Numbers:
-    """Values with a numpy type of their own; also fixed-size lists of them, as a 2-d array."""
+    """Values with a numpy type, or fixed-size lists of them as a 2-d array."""
 
     def __init__(self, values: np.ndarray) -> None:
         self._values = values
         self.nbytes = values.nbytes
 
-    def one(self, row: int) -> Any:
+    def read_one(self, row: int) -> Any:
         value = self._values[row]
         return value.copy() if isinstance(value, np.ndarray) else value
 
-    def many(self, rows: np.ndarray) -> list[Any]:
+    def read_many(self, rows: np.ndarray) -> list[Any]:
         return list(self._values[rows])
 
-    def stacked(self, rows: np.ndarray) -> np.ndarray | None:
+    def stack(self, rows: np.ndarray) -> np.ndarray | None:
         picked: np.ndarray = self._values[rows]
         return picked
 
 
 class _Nullable:
-    """Any of the others, where some values are null."""
+    """Another column, with a mask of nulls."""
 
     def __init__(self, values: Column, present: np.ndarray) -> None:
         self._values = values
         self._present = present
         self.nbytes = values.nbytes + present.nbytes
 
-    def one(self, row: int) -> Any:
-        return self._values.one(row) if self._present[row] else None
+    def read_one(self, row: int) -> Any:
+        return self._values.read_one(row) if self._present[row] else None
 
-    def many(self, rows: np.ndarray) -> list[Any]:
+    def read_many(self, rows: np.ndarray) -> list[Any]:
         present = self._present[rows].tolist()
-        picked = zip(self._values.many(rows), present, strict=True)
-        return [value if there else None for value, there in picked]
+        picked = zip(self._values.read_many(rows), present, strict=True)
+        return [value if valid else None for value, valid in picked]
 
-    def stacked(self, rows: np.ndarray) -> Any:
-        return self._values.stacked(rows) if self._present[rows].all() else None
+    def stack(self, rows: np.ndarray) -> Any:
+        return self._values.stack(rows) if self._present[rows].all() else None
 
 
 class _Lists:
-    """Lists of numbers, one after the other in one array."""
+    """Lists of numbers, concatenated in one array."""
 
     def __init__(self, values: np.ndarray, offsets: np.ndarray) -> None:
         self._values = values
         self._offsets = offsets
         self.nbytes = values.nbytes + offsets.nbytes
 
-    def one(self, row: int) -> np.ndarray:
+    def read_one(self, row: int) -> np.ndarray:
         return self._values[self._offsets[row] : self._offsets[row + 1]].copy()
 
-    def many(self, rows: np.ndarray) -> list[Any]:
+    def read_many(self, rows: np.ndarray) -> list[Any]:
         values = self._values
         begins, ends = self._offsets[rows].tolist(), self._offsets[rows + 1].tolist()
         return [values[a:b].copy() for a, b in zip(begins, ends, strict=True)]
 
-    def stacked(self, rows: np.ndarray) -> np.ndarray | None:
+    def stack(self, rows: np.ndarray) -> np.ndarray | None:
         begins = self._offsets[rows]
         lengths = self._offsets[rows + 1] - begins
         length = int(lengths[0]) if len(lengths) else 0
@@ -152,10 +178,11 @@ class _Lists:
 
 
 class _Objects:
-    """Text, bytes, and whatever else becomes Python objects, decoded when picked."""
+    """Text, bytes and all other Python objects, converted when selected."""
 
-    def __init__(self, values: pa.Array | pa.ChunkedArray) -> None:
+    def __init__(self, values: pa.Array | pa.ChunkedArray, origin: str) -> None:
         self._values = values
+        self._origin = origin
         kind = values.type.value_type if pt.is_dictionary(values.type) else values.type
         self._stacks = bool(
             pt.is_string(kind)
@@ -165,20 +192,26 @@ class _Objects:
         )
         self.nbytes = values.nbytes
 
-    def one(self, row: int) -> Any:
-        return self._values[row].as_py()
+    def read_one(self, row: int) -> Any:
+        try:
+            return self._values[row].as_py()
+        except (UnicodeDecodeError, pa.ArrowException) as error:
+            raise conversion_error(self._origin, error) from error
 
-    def many(self, rows: np.ndarray) -> list[Any]:
+    def read_many(self, rows: np.ndarray) -> list[Any]:
         values = self._values
-        if len(rows) < _FEW:
-            return [values[row].as_py() for row in rows.tolist()]
-        picked: list[Any] = values.take(pa.array(rows)).to_pylist()
+        try:
+            if len(rows) < _MIN_TAKE:
+                return [values[row].as_py() for row in rows.tolist()]
+            picked: list[Any] = values.take(pa.array(rows)).to_pylist()
+        except (UnicodeDecodeError, pa.ArrowException) as error:
+            raise conversion_error(self._origin, error) from error
         return picked
 
-    def stacked(self, rows: np.ndarray) -> list[str] | list[bytes] | None:
+    def stack(self, rows: np.ndarray) -> list[str] | list[bytes] | None:
         if not self._stacks:
             return None
-        picked = self.many(rows)
+        picked = self.read_many(rows)
         return None if None in picked else picked
 
 
@@ -188,9 +221,9 @@ def _present(values: pa.Array) -> np.ndarray:
 
 
 def _to_numpy(values: pa.Array) -> np.ndarray:
-    """Numbers as numpy's, with some value in place of nulls."""
+    """Return numbers as an array, with an arbitrary value for nulls."""
     if values.null_count and not pt.is_temporal(values.type):
-        # Left alone, nulls would make integers floats.
+        # Otherwise integers with nulls become floats.
         values = pc.fill_null(values, pa.scalar(0).cast(values.type))
     out: np.ndarray = values.to_numpy(zero_copy_only=False)
     return out
@@ -201,19 +234,19 @@ def _numbers(values: pa.Array) -> Column:
     return _Nullable(column, _present(values)) if values.null_count else column
 
 
-def _fixed_lists(values: pa.Array) -> Column:
+def _fixed_lists(values: pa.Array, origin: str) -> Column:
     width = values.type.list_size
-    # Counts the places under null lists, too; `flatten` would leave those out.
+    # Includes the items of null lists, which `flatten` skips.
     items = values.values.slice(values.offset * width, len(values) * width)
     if items.null_count and (not values.null_count or values.flatten().null_count):
-        return _Objects(values)
+        return _Objects(values, origin)
     column = _Numbers(_to_numpy(items).reshape(len(values), width))
     return _Nullable(column, _present(values)) if values.null_count else column
 
 
-def _lists(values: pa.Array) -> Column:
+def _lists(values: pa.Array, origin: str) -> Column:
     if values.flatten().null_count:
-        return _Objects(values)
+        return _Objects(values, origin)
     offsets: np.ndarray = values.offsets.to_numpy().astype(np.int64)
     column = _Lists(_to_numpy(values.values), offsets)
     return _Nullable(column, _present(values)) if values.null_count else column

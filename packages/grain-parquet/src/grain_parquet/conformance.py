@@ -1,4 +1,4 @@
-"""The cases by which `grain conformance parquet` checks this package."""
+"""Conformance cases of this package, run by `grain conformance parquet`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CUT = 8
 
 
 def cases() -> list[Case]:
-    """Files of several row groups, by index and in order; by paths, a pattern and URIs."""
+    """Return the cases: files of several row groups, by paths, a pattern and URIs."""
     return [
         Case(
             name="rows",
@@ -50,11 +50,11 @@ def cases() -> list[Case]:
             length=_CUT,
         ),
         Case(
-            name="two files in turns",
+            name="two files interleaved",
             spec="parquet-iter",
             kind=CaseKind.ITER_SOURCE,
             prepare=write,
-            make=in_turns,
+            make=interleaved,
             capabilities=frozenset(),
             length=_ROWS,
         ),
@@ -62,7 +62,7 @@ def cases() -> list[Case]:
 
 
 def write(directory: str) -> None:
-    """Writes two files with row groups of three rows."""
+    """Write two files with row groups of three rows."""
     table = pa.table(
         {
             "number": np.arange(_ROWS),
@@ -70,11 +70,11 @@ def write(directory: str) -> None:
             "pair": [[row, row + 1] for row in range(_ROWS)],
             "text": ["ä" * (row % 4) for row in range(_ROWS)],
             "ragged": [list(range(row % 3)) for row in range(_ROWS)],
-            "hole": [None if row % 3 else row for row in range(_ROWS)],
+            "gap": [None if row % 3 else row for row in range(_ROWS)],
         }
     )
-    for path, part in zip(_paths(directory), (table[:_CUT], table[_CUT:]), strict=True):
-        pq.write_table(part, path, row_group_size=3)
+    for path, rows in zip(_paths(directory), (table[:_CUT], table[_CUT:]), strict=True):
+        pq.write_table(rows, path, row_group_size=3)
 
 
 def _paths(directory: str) -> list[str]:
@@ -86,40 +86,40 @@ def _stackable(paths: Any) -> ParquetDataSource:
 
 
 def by_paths(directory: str) -> ParquetDataSource:
-    """The files by their paths; columns that stack."""
+    """Open the files by paths, with columns that stack."""
     return _stackable(_paths(directory))
 
 
 def by_pattern(directory: str) -> ParquetDataSource:
-    """The files by a pattern."""
+    """Open the files by a pattern."""
     return _stackable(os.path.join(directory, "*.parquet"))
 
 
 def by_uri(directory: str) -> ParquetDataSource:
-    """The files by URIs of fsspec's file system for local files."""
+    """Open the files by URIs of fsspec's local file system."""
     return _stackable([f"file://{path}" for path in _paths(directory)])
 
 
 def mixed(directory: str) -> ParquetDataSource:
-    """All columns."""
+    """Open the files with all columns."""
     return ParquetDataSource(_paths(directory))
 
 
 def in_order(directory: str) -> ParquetIterDataset:
-    """One file."""
+    """Open one file."""
     return ParquetIterDataset(_paths(directory)[0])
 
 
 def in_order_by_pattern(directory: str) -> ParquetIterDataset:
-    """One file by a pattern."""
+    """Open one file by a pattern."""
     return ParquetIterDataset(os.path.join(directory, "a*.parquet"))
 
 
 def in_order_by_uri(directory: str) -> ParquetIterDataset:
-    """One file by a URI."""
+    """Open one file by a URI."""
     return ParquetIterDataset(f"file://{_paths(directory)[0]}")
 
 
-def in_turns(directory: str) -> ParquetIterDataset:
-    """Two files in turns."""
+def interleaved(directory: str) -> ParquetIterDataset:
+    """Open two files."""
     return ParquetIterDataset(_paths(directory))

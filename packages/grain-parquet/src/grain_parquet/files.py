@@ -1,4 +1,7 @@
-"""Paths, patterns and URIs of Parquet files, and opening them."""
+"""Paths, patterns and URIs of Parquet files, and functions that open and read them.
+
+Page checksums are verified where a file has them.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +25,19 @@ Path: TypeAlias = str | os.PathLike[str]
 Paths: TypeAlias = Path | Sequence[Path]
 StorageOptions: TypeAlias = Mapping[str, Any]
 
-# At the end of a file: the length of the footer, and four letters.
+# The last bytes of a file: the length of the footer, and four magic bytes.
 _TAIL_BYTES = 8
+
+# Fewer columns are decoded faster without threads.
+MIN_COLUMNS_FOR_THREADS = 5
 
 
 def as_list(paths: Paths) -> list[str]:
-    """What a user wrote for paths, as a list of strings."""
+    """Return paths, given as one path or a sequence, as a list of strings."""
     if isinstance(paths, (str, os.PathLike)):
         return [_as_text(paths)]
     if not isinstance(paths, Sequence):
-        raise TypeError(f"Give a path or a sequence of paths, got {paths!r}.")
+        raise TypeError(f"Expected a path or a sequence of paths, got {paths!r}.")
     return [_as_text(path) for path in paths]
 
 
@@ -40,18 +46,18 @@ def _as_text(path: Path) -> str:
     if not isinstance(text, str):
         raise TypeError(f"A path must be a string or a path object, got {path!r}.")
     if text.startswith("file://") and "%" in text and not os.path.lexists(text[len("file://") :]):
-        # As programs write such URIs, and no file system of fsspec's reads them.
+        # Percent-encoded, as programs write file URIs; fsspec does not decode them.
         return urllib.parse.unquote(text)
     return text
 
 
 def is_remote(path: str) -> bool:
-    """Whether a path is the URI of a file system that fsspec opens."""
+    """Return whether a path is a URI that fsspec opens."""
     return "://" in path or "::" in path
 
 
 def expand(paths: Paths, storage_options: StorageOptions) -> list[str]:
-    """The files behind paths and patterns; those of a pattern in sorted order."""
+    """Return the files that paths and patterns name; patterns expand in sorted order."""
     return [file for path in as_list(paths) for file in _expand_one(path, storage_options)]
 
 
@@ -60,7 +66,7 @@ def _expand_one(path: str, storage_options: StorageOptions) -> Sequence[str]:
         return [path]
     if is_remote(path):
         system, inner = fsspec.core.url_to_fs(path, **storage_options)
-        # A URI may hold a query, whose question mark is no wildcard.
+        # The question mark of a URI's query is not a wildcard.
         if not glob.has_magic(inner) or system.exists(inner):
             return [path]
         found = [system.unstrip_protocol(file) for file in sorted(system.glob(inner))]
@@ -77,36 +83,36 @@ def _expand_one(path: str, storage_options: StorageOptions) -> Sequence[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Footer:
-    """What the end of a file says about it."""
+    """Size, digest and row groups of a file, by which a changed file is detected."""
 
     path: str
     size: int
     digest: str
     rows_of_groups: tuple[int, ...]
     bytes_of_groups: tuple[int, ...]
-    schema: pa.Schema = dataclasses.field(repr=False, compare=False)
 
 
-def read_footer(path: str, storage_options: StorageOptions) -> Footer:
-    """Opens a file, as far as needed to tell what is in it."""
+def read_footer(path: str, storage_options: StorageOptions) -> tuple[Footer, pa.Schema]:
+    """Read the footer and the schema of a file."""
     file, digest = open_digested(path, storage_options)
     try:
-        metadata = file.metadata
-        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-        return Footer(
-            path,
-            size_of(path, storage_options),
-            digest,
-            tuple(group.num_rows for group in groups),
-            tuple(group.total_byte_size for group in groups),
-            file.schema_arrow,
-        )
+        with _named_errors(path):
+            metadata = file.metadata
+            groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+            footer = Footer(
+                path,
+                size_of(path, storage_options),
+                digest,
+                tuple(group.num_rows for group in groups),
+                tuple(group.total_byte_size for group in groups),
+            )
+            return footer, file.schema_arrow
     finally:
         file.close(force=True)
 
 
 def size_of(path: str, storage_options: StorageOptions) -> int:
-    """The size of a file in bytes, 0 where its file system does not tell."""
+    """Return the size of a file in bytes, 0 if its file system does not report it."""
     if is_remote(path):
         system, inner = fsspec.core.url_to_fs(path, **storage_options)
         return int(system.size(inner) or 0)
@@ -114,18 +120,24 @@ def size_of(path: str, storage_options: StorageOptions) -> int:
 
 
 def open_kept(path: str, storage_options: StorageOptions, **options: Any) -> pq.ParquetFile:
-    """A Parquet file for the caller to close; options are those of pyarrow's class."""
-    with _errors_named(path), _opened(path, storage_options) as raw:
+    """Open a Parquet file, which the caller closes.
+
+    Args:
+        path: The file.
+        storage_options: Options for fsspec.
+        options: Options of `pyarrow.parquet.ParquetFile`.
+    """
+    with _named_errors(path), _opened(path, storage_options) as raw:
         return _parquet(raw, **options)
 
 
 def open_digested(path: str, storage_options: StorageOptions) -> tuple[pq.ParquetFile, str]:
-    """A Parquet file for the caller to close, and a digest of its footer.
+    """Open a Parquet file, which the caller closes, and return it with a digest of its footer.
 
-    A footer has sizes, places and, as most are written, the least and greatest values of all
-    columns. It is another one when the data is, even if the file is as long as before.
+    A footer has sizes, offsets and, from most writers, the minimum and maximum of each column, so it
+    usually differs when the data does, even if the size of the file is the same.
     """
-    with _errors_named(path), _opened(path, storage_options) as raw:
+    with _named_errors(path), _opened(path, storage_options) as raw:
         if isinstance(raw, str):
             with open(raw, "rb") as file:
                 digest = _footer_digest(file)
@@ -135,9 +147,10 @@ def open_digested(path: str, storage_options: StorageOptions) -> tuple[pq.Parque
 
 
 def _parquet(raw: Any, **options: Any) -> pq.ParquetFile:
-    # One request for the stretches of a row group, instead of one for each column, is worth that
-    # the open file keeps them until the next; on a disk it is not.
+    # Remotely, one request for a row group instead of one for each column is worth the memory that
+    # the buffered data takes; on a local disk it is not.
     options.setdefault("pre_buffer", not isinstance(raw, str))
+    options.setdefault("page_checksum_verification", True)
     return pq.ParquetFile(raw, **options)
 
 
@@ -154,7 +167,7 @@ def _footer_digest(file: Any) -> str:
 
 @contextlib.contextmanager
 def _opened(path: str, storage_options: StorageOptions) -> Iterator[Any]:
-    """What pyarrow reads from: a local path, or an open file, which is closed if that fails."""
+    """Yield what pyarrow opens: a local path, or an open remote file, which is closed on errors."""
     if not is_remote(path):
         yield path
         return
@@ -168,8 +181,8 @@ def _opened(path: str, storage_options: StorageOptions) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _errors_named(path: str) -> Iterator[None]:
-    """Makes errors of opening a file tell which, and what to do."""
+def _named_errors(path: str) -> Iterator[None]:
+    """Name the file in errors of opening it, and what to do."""
     if os.path.isdir(path):
         raise IsADirectoryError(
             errno.EISDIR, "This is a directory: give its files, for instance as '*.parquet'", path
@@ -183,25 +196,32 @@ def _errors_named(path: str) -> Iterator[None]:
     except PermissionError as error:
         raise PermissionError(
             errno.EACCES,
-            "This Parquet file may not be read: change its permissions, or those of its directories",
+            "No permission to read this Parquet file: change the permissions of it or its directories",
             path,
         ) from error
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ParquetFileError(
-            f"Cannot open {path} as Parquet: {_sentence(error)} The file is truncated (its writer"
-            " was not closed?), damaged, or of another format; write it again or leave it out."
+            f"Cannot open {path} as Parquet: {_sentence(error)} The file is truncated (was its"
+            " writer closed?), damaged, or of another format; write it again or leave it out."
         ) from error
 
 
 def read_groups(
     file: pq.ParquetFile, path: str, numbers: Sequence[int], **options: Any
 ) -> pa.Table:
-    """Some row groups of an open file."""
+    """Read row groups of an open file.
+
+    Args:
+        file: The open file.
+        path: Its path, for errors.
+        numbers: The numbers of the row groups.
+        options: Options of `read_row_groups`.
+    """
     try:
         return file.read_row_groups(list(numbers), **options)
     except (pa.ArrowException, OSError) as error:
         if len(numbers) > 1:
-            # One of them is to blame, and reading each alone finds it.
+            # Reading each alone finds the damaged one.
             return pa.concat_tables([read_groups(file, path, [n], **options) for n in numbers])
         raise ParquetFileError(
             f"Cannot read row group {numbers[0]} of {path}: {_sentence(error)} The file is truncated or "

@@ -1,4 +1,4 @@
-"""Open files of one process, each used by one thread at a time."""
+"""Pool of the open files of one process, each used by one thread at a time."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from grain_parquet import files
 from grain_parquet.errors import ParquetFileError
 from grain_parquet.files import Footer, StorageOptions
 
-# A remote file that stays open keeps what was read of it last.
+# An open remote file keeps its last buffered read in memory.
 _MAX_IDLE_LOCAL = 64
 _MAX_IDLE_REMOTE = 4
 
 
 class Handles:
-    """Lends open files, keeps some of those that come back, and checks each when it is opened."""
+    """A pool of open files, each checked against its footer when it is opened."""
 
     def __init__(self, storage_options: StorageOptions) -> None:
         self._storage_options = storage_options
@@ -28,8 +28,8 @@ class Handles:
         self._generation = 0
 
     @contextlib.contextmanager
-    def lend(self, footer: Footer) -> Iterator[pq.ParquetFile]:
-        """An open file, for the time of a `with` block."""
+    def borrow(self, footer: Footer) -> Iterator[pq.ParquetFile]:
+        """Yield an open file for the duration of a `with` block."""
         with self._lock:
             generation = self._generation
             file = self._take(footer.path)
@@ -40,16 +40,16 @@ class Handles:
         except BaseException:
             file.close(force=True)
             raise
-        self._give_back(footer.path, file, generation)
+        self._return(footer.path, file, generation)
 
     def _take(self, path: str) -> pq.ParquetFile | None:
-        for place, (idle, file) in enumerate(self._idle):
+        for position, (idle, file) in enumerate(self._idle):
             if idle == path:
-                del self._idle[place]
+                del self._idle[position]
                 return file
         return None
 
-    def _give_back(self, path: str, file: pq.ParquetFile, generation: int) -> None:
+    def _return(self, path: str, file: pq.ParquetFile, generation: int) -> None:
         with self._lock:
             surplus = []
             if generation == self._generation:
@@ -75,14 +75,14 @@ class Handles:
                 f"{path} has changed: it holds {sum(groups)} rows in {len(groups)} row groups and "
                 f"{size} bytes, but held {sum(footer.rows_of_groups)} rows in "
                 f"{len(footer.rows_of_groups)} row groups and {footer.size} bytes"
-                f"{', others than now,' if same else ''} when this source "
-                "was made. Make the source anew; a checkpoint taken on the old file does not fit "
-                "the new one."
+                f"{', with other contents,' if same else ''} when this source "
+                "was created. Create the source again; a checkpoint taken on the old file does not "
+                "match the new one."
             )
         return file
 
     def close(self) -> None:
-        """Closes idle files; those that are lent are closed when they come back."""
+        """Close idle files; files in use are closed when they are returned."""
         with self._lock:
             self._generation += 1
             idle = list(self._idle)

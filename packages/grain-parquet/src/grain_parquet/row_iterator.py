@@ -1,4 +1,4 @@
-"""Going through one Parquet file, row group by row group, with the position as state."""
+"""Iterator over one Parquet file, row group by row group, with the position as state."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from grain.dataset.base import ChunkIterator
 from grain.dataset.chunk import END, Chunk
 from grain_parquet import files
-from grain_parquet.errors import ParquetFileError
+from grain_parquet.columns import replace_views
+from grain_parquet.errors import ParquetFileError, conversion_error
 from grain_parquet.rows import Row, make_rows
-
-# Decoding few columns in threads costs more than it brings.
-_COLUMNS_FOR_THREADS = 5
 
 
 class RowIterator(ChunkIterator[Row]):
@@ -38,19 +37,19 @@ class RowIterator(ChunkIterator[Row]):
             self._file.close(force=True)
             twice = next(name for name in self.names if self.names.count(name) > 1)
             raise ParquetFileError(
-                f"{path} has two columns {twice!r}: a row can hold one. Write it again with other"
-                " names, or leave it out."
+                f"{path} has two columns named {twice!r}, and a row can hold only one. Write the"
+                " file again with other names, or leave it out."
             )
-        # The position is behind the last row given; a row group is left only for a row of the next.
+        # The position is after the last row returned; the row group advances only with the next row.
         self._group = 0
         self._row = 0
         self._decoded_group = -1
         self._columns: list[GroupColumn] = []
 
     def advance(self, limit: int) -> tuple[list[GroupColumn], int, int]:
-        """Goes on by up to `limit` rows of one row group: its columns, and from where to where.
+        """Advance by up to `limit` rows of one row group; return its columns, first and last row.
 
-        Gives no columns at the end of the file.
+        Return no columns at the end of the file.
         """
         rows_of_groups = self._rows_of_groups
         group, begin = self._group, self._row
@@ -69,16 +68,22 @@ class RowIterator(ChunkIterator[Row]):
             return END
         group = self._group
         rows = make_rows(self.names, [column.values(begin, end) for column in columns])
-        return Chunk(rows, lambda place: _state(group, begin + place + 1))
+        return Chunk(rows, lambda offset: _state(group, begin + offset + 1))
 
     def _decode(self, group: int) -> None:
         if self._decoded_group == group:
             return
-        self._columns = []
+        self._columns, self._decoded_group = [], -1
         table = files.read_groups(
-            self._file, self._path, [group], use_threads=len(self.names) >= _COLUMNS_FOR_THREADS
+            self._file,
+            self._path,
+            [group],
+            use_threads=len(self.names) >= files.MIN_COLUMNS_FOR_THREADS,
         )
-        self._columns = [GroupColumn(column) for column in table.columns]
+        self._columns = [
+            GroupColumn(column, f"column {name!r} of {self._path}")
+            for name, column in zip(self.names, table.columns, strict=True)
+        ]
         self._decoded_group = group
 
     def _live_state(self) -> dict[str, int]:
@@ -95,16 +100,20 @@ class RowIterator(ChunkIterator[Row]):
         groups = self._rows_of_groups
         at_start = group == row == 0
         if not at_start and not (0 <= group < len(groups) and 0 <= row <= groups[group]):
-            there = f"of {groups[group]} rows" if 0 <= group < len(groups) else "that is not there"
+            there = (
+                f"which has {groups[group]} rows"
+                if 0 <= group < len(groups)
+                else "which does not exist"
+            )
             raise ParquetFileError(
                 f"The state points at row {row} of row group {group} of {self._path}, {there}: the "
                 f"file has {len(groups)} row groups. It has changed since the checkpoint was "
-                "taken; restore with the file as it was, or start anew."
+                "taken; restore with the original file, or start from the beginning."
             )
         self._group, self._row = group, row
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         super().close()
         self._columns, self._decoded_group = [], -1
         if self._file is not None:
@@ -120,15 +129,14 @@ def _state(group: int, row: int) -> dict[str, int]:
 
 
 class GroupColumn:
-    """A column of a row group, from which stretches of values are taken."""
+    """A column of a row group, from which ranges of values are taken."""
 
-    def __init__(self, column: pa.ChunkedArray) -> None:
+    def __init__(self, column: pa.ChunkedArray, origin: str) -> None:
         if pt.is_dictionary(column.type):
-            # As numpy makes it, a null would be some entry of the dictionary.
+            # numpy's form would have an entry of the dictionary for a null.
             column = column.cast(column.type.value_type)
+        column = replace_views(column)
         kind = column.type
-        # Whether a value is a float, or an object, depends on the nulls of its whole row group;
-        # text and bytes are what they are, and become Python objects only as they are needed.
         text = (
             pt.is_string(kind)
             or pt.is_large_string(kind)
@@ -136,19 +144,56 @@ class GroupColumn:
             or pt.is_large_binary(kind)
         )
         self.is_text = bool(text)
+        self._origin = origin
+        # Text is converted to Python objects only where it is read. Other columns are converted as a
+        # whole, since the numpy type depends on the nulls of the row group.
         self._text: pa.ChunkedArray | None = column if text else None
-        self._array: np.ndarray | None = None if text else column.to_numpy()
+        self._array: np.ndarray | None = None
+        if not text:
+            try:
+                self._array = _to_numpy(column)
+            except (UnicodeDecodeError, pa.ArrowException) as error:
+                raise conversion_error(origin, error) from error
 
     def values(self, begin: int, end: int) -> list[Any]:
-        """The values of some rows."""
-        if self._text is not None:
+        """Return the values of the rows `begin` to `end`."""
+        if self._text is None:
+            assert self._array is not None
+            return list(self._array[begin:end])
+        try:
             texts: list[Any] = self._text.slice(begin, end - begin).to_numpy().tolist()
-            return texts
-        assert self._array is not None
-        return list(self._array[begin:end])
+        except (UnicodeDecodeError, pa.ArrowException) as error:
+            raise conversion_error(self._origin, error) from error
+        return texts
 
     def numbers(self, begin: int, end: int) -> np.ndarray | None:
-        """The values of some rows as an array to copy from, where they are numbers."""
+        """Return a view of the rows `begin` to `end`, or None if they are not numbers."""
         if self._array is None or self._array.dtype.hasobject:
             return None
         return self._array[begin:end]
+
+
+def _to_numpy(column: pa.ChunkedArray) -> np.ndarray:
+    """Return a column as an array; integers with nulls, which numpy has not, as objects."""
+    values: np.ndarray
+    if not _has_null_integers(column):
+        values = column.to_numpy()
+        return values
+    values = np.empty(len(column), object)
+    if pt.is_integer(column.type):
+        # numpy scalars, as in a row group without nulls.
+        values[:] = list(pc.fill_null(column, pa.scalar(0).cast(column.type)).to_numpy())
+        values[column.is_null().to_numpy()] = None
+    else:
+        values[:] = column.to_pylist()
+    return values
+
+
+def _has_null_integers(column: pa.ChunkedArray) -> bool:
+    """Return whether a column of integers, or of lists of integers, has nulls among them."""
+    kind = column.type
+    if pt.is_integer(kind):
+        return bool(column.null_count)
+    if pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind):
+        return _has_null_integers(pc.list_flatten(column))
+    return False

@@ -1,4 +1,4 @@
-"""From columns to rows, at the speed of a dict display."""
+"""Conversion of columns to rows, at the speed of a dict display."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Row = dict[str, Any]
 
 
 def make_rows(names: Sequence[str], columns: Sequence[Iterable[Any]]) -> list[Row]:
-    """One dict for each row.
+    """Return one dict for each row.
 
     >>> make_rows(["a", "b"], [[1, 2], "xy"])
     [{'a': 1, 'b': 'x'}, {'a': 2, 'b': 'y'}]
@@ -21,7 +21,7 @@ def make_rows(names: Sequence[str], columns: Sequence[Iterable[Any]]) -> list[Ro
 @functools.cache
 def _maker(width: int) -> Callable[..., Callable[..., list[Row]]]:
     # `{k0: v0, k1: v1} for v0, v1 in zip(c0, c1)` takes a third of the time of `dict(zip(…))`, but
-    # is written for one number of columns. Only that number goes into the text of the code.
+    # needs code for each number of columns. Only that number is part of the code's text.
     keys = ", ".join(f"k{i}" for i in range(width))
     columns = ", ".join(f"c{i}" for i in range(width))
     values = "".join(f"v{i}, " for i in range(width))

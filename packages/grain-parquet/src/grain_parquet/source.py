@@ -26,16 +26,14 @@ from grain_parquet.rows import Row, make_rows
 
 DEFAULT_CACHE_BYTES = 512 * 2**20
 _OPENING_THREADS = 16
-_PIECE_BYTES = 16 * 2**20
-# Decoded, a file may take a few times the memory it says its columns take.
-_ROOM_FOR_GROWTH = 4
-# Decoding few columns in threads costs more than it brings.
-_COLUMNS_FOR_THREADS = 5
+_SPAN_BYTES = 16 * 2**20
+# Decoded columns may take several times the memory that the footer gives.
+_EXPECTED_GROWTH = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class _Piece:
-    """What is read, decoded and kept at once: a row group of a file, or some neighbouring ones."""
+class _Span:
+    """Consecutive row groups of a file, which are read, decoded and cached as one unit."""
 
     file: int
     groups: range
@@ -44,32 +42,34 @@ class _Piece:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Cut:
-    """All files in pieces; piece p holds the rows from starts[p] to starts[p + 1]."""
+class _Partition:
+    """All files as spans; span s holds the rows from starts[s] to starts[s + 1]."""
 
-    pieces: list[_Piece]
+    spans: list[_Span]
     starts: np.ndarray
 
 
-class _Decoded:
-    """A decoded piece."""
+class _DecodedSpan:
+    """The decoded columns of a span."""
 
-    def __init__(self, table: pa.Table) -> None:
-        self.columns: list[Column] = [decode(column) for column in table.columns]
+    def __init__(self, table: pa.Table, path: str) -> None:
+        self.columns: list[Column] = [
+            decode(column, f"column {name!r} of {path}")
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        ]
         self.nbytes = sum(column.nbytes for column in self.columns)
 
 
-class _Live:
-    """What belongs to one process, and is never pickled."""
+class _ProcessState:
+    """Open files and decoded row groups of one process; never pickled."""
 
     def __init__(self, storage_options: Mapping[str, Any], cache_bytes: int) -> None:
         self.pid = os.getpid()
         self.handles = Handles(storage_options)
-        self.cache: BoundedCache[tuple[int, range], _Decoded] = BoundedCache(cache_bytes)
-        # How much larger row groups are decoded than in the file, as far as seen.
+        self.cache: BoundedCache[tuple[int, range], _DecodedSpan] = BoundedCache(cache_bytes)
+        # The largest ratio of decoded size to size in the footer so far.
         self.growth = 1.0
-        # What is read at once, when that is known.
-        self.cut: _Cut | None = None
+        self.partition: _Partition | None = None
 
 
 class ParquetDataSource:
@@ -79,17 +79,16 @@ class ParquetDataSource:
         paths: A path, a pattern such as `"/data/train-*.parquet"`, a URI that fsspec opens such as
             `"s3://bucket/train-*.parquet"`, or a sequence of these.
         columns: The columns to read, in the order wanted; all by default.
-        cache_bytes: How many bytes of decoded row groups to hold in memory, in each process.
-            Reading in random order is fast as long as the row groups it goes to and fro between
-            fit in.
+        cache_bytes: Limit of the memory for decoded row groups, in each process. Reading in random
+            order is fast if the row groups that it alternates between fit.
         storage_options: Options for fsspec, such as keys or endpoints.
 
-    A number, boolean or date is numpy's, a list of numbers is an array, text and bytes are
-    Python's, and anything else is Python objects. A null is None. All files must have the same
+    A number, boolean or date is a numpy scalar, a list of numbers is an array, text and bytes are
+    Python's, and other values are Python objects. A null is None. All files must have the same
     columns.
 
-    The unit of reading is the row group: a file of a few large ones must be read and decoded in
-    large pieces. For random access write row groups of some thousand rows.
+    Files are read by row groups, each decoded as a whole. For random access write row groups of a
+    few thousand rows.
 
     Example:
         source = ParquetDataSource("/data/train-*.parquet", columns=["text", "label"])
@@ -112,26 +111,27 @@ class ParquetDataSource:
             )
         self._storage_options = dict(storage_options or {})
         self._cache_bytes = cache_bytes
-        self._footers = self._read_footers(files.expand(paths, self._storage_options))
-        self._columns = _common_columns(self._footers, columns)
+        read = self._read_footers(files.expand(paths, self._storage_options))
+        self._footers = [footer for footer, _ in read]
+        self._columns = _common_columns(read, columns)
         self._length = sum(sum(footer.rows_of_groups) for footer in self._footers)
         self._bytes_in_files = sum(sum(footer.bytes_of_groups) for footer in self._footers)
-        self._live = _Live(self._storage_options, cache_bytes)
+        self._new_process_state()
 
-    def _read_footers(self, paths: list[str]) -> list[Footer]:
+    def _read_footers(self, paths: list[str]) -> list[tuple[Footer, pa.Schema]]:
         if not paths:
-            raise ValueError("Give at least one Parquet file.")
+            raise ValueError("Expected at least one Parquet file, got none.")
         with ThreadPoolExecutor(min(_OPENING_THREADS, len(paths))) as pool:
             return list(pool.map(lambda p: files.read_footer(p, self._storage_options), paths))
 
     @property
     def paths(self) -> list[str]:
-        """The files, in the order in which their rows are counted."""
+        """Paths of the files, in the order of their rows."""
         return [footer.path for footer in self._footers]
 
     @property
     def columns(self) -> list[str]:
-        """The columns that are read."""
+        """Names of the columns that are read."""
         return list(self._columns)
 
     def __len__(self) -> int:
@@ -140,25 +140,25 @@ class ParquetDataSource:
     def __getitem__(self, index: SupportsIndex) -> Row:
         index = operator.index(index)
         if not 0 <= index < self._length:
-            raise self._outside(index)
-        live, cut = self._settled()
-        number = int(np.searchsorted(cut.starts, index, side="right")) - 1
-        row = index - int(cut.starts[number])
-        with self._use(live, cut.pieces[number]) as piece:
-            values = [column.one(row) for column in piece.columns]
+            raise self._index_error(index)
+        state, partition = self._live_partition()
+        number = int(np.searchsorted(partition.starts, index, side="right")) - 1
+        row = index - int(partition.starts[number])
+        with self._use(state, partition.spans[number]) as decoded:
+            values = [column.read_one(row) for column in decoded.columns]
         return dict(zip(self._columns, values, strict=True))
 
     def __getitems__(self, indices: Sequence[int] | np.ndarray) -> list[Row]:
-        """Many rows, in the order asked for; each piece of a file they are in is visited once."""
+        """Return rows in the order of `indices`; each span that holds some is visited once."""
         if len(indices) == 1:
             return [self[indices[0]]]
         order, wanted = self._sorted(indices)
         columns: list[list[Any]] = [[] for _ in self._columns]
-        live, cut = self._settled()
-        for wanted_piece, rows in _by_piece(cut, wanted):
-            with self._use(live, wanted_piece) as piece:
-                for out, column in zip(columns, piece.columns, strict=True):
-                    out += column.many(rows)
+        state, partition = self._live_partition()
+        for span, rows in _by_span(partition, wanted):
+            with self._use(state, span) as decoded:
+                for out, column in zip(columns, decoded.columns, strict=True):
+                    out += column.read_many(rows)
         read = make_rows(self._columns, columns)
         rows_in_order: list[Any] = [None] * len(read)
         for position, row in zip(order.tolist(), read, strict=True):
@@ -166,29 +166,29 @@ class ParquetDataSource:
         return rows_in_order
 
     def __getcolumns__(self, indices: Sequence[int] | np.ndarray) -> dict[str, np.ndarray] | None:
-        """What stacking many rows gives, without making them; None where they do not stack."""
+        """Return rows stacked by column, or None if they do not stack."""
         order, wanted = self._sorted(indices)
         if not len(wanted):
             return None
         stacks_of: list[list[Any]] = [[] for _ in self._columns]
-        live, cut = self._settled()
-        for wanted_piece, rows in _by_piece(cut, wanted):
-            with self._use(live, wanted_piece) as piece:
-                for out, column in zip(stacks_of, piece.columns, strict=True):
-                    stacked = column.stacked(rows)
+        state, partition = self._live_partition()
+        for span, rows in _by_span(partition, wanted):
+            with self._use(state, span) as decoded:
+                for out, column in zip(stacks_of, decoded.columns, strict=True):
+                    stacked = column.stack(rows)
                     if stacked is None:
                         return None
                     out.append(stacked)
         stacks = {}
-        for name, parts in zip(self._columns, stacks_of, strict=True):
-            stack = _put_together(parts, order)
+        for name, sorted_stacks in zip(self._columns, stacks_of, strict=True):
+            stack = _join(sorted_stacks, order)
             if stack is None:
                 return None
             stacks[name] = stack
         return stacks
 
     def _sorted(self, indices: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where each index stands when sorted, and the sorted indices."""
+        """Return the permutation that sorts the indices, and the sorted indices."""
         wanted = np.asarray(indices)
         if wanted.size == 0:
             return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -201,70 +201,77 @@ class ParquetDataSource:
         wanted = wanted[order]
         for end in (wanted[0], wanted[-1]):
             if not 0 <= end < self._length:
-                raise self._outside(int(end))
+                raise self._index_error(int(end))
         return order, wanted.astype(np.int64, copy=False)
 
-    def _settled(self) -> tuple[_Live, _Cut]:
-        """What belongs to this process, and what it reads at once."""
-        live = self._live
-        if live.pid != os.getpid():
-            # A forked child has the parent's locks in whatever state they were.
-            live = self._live = _Live(self._storage_options, self._cache_bytes)
-        cut = live.cut
-        if cut is None:
-            cut = live.cut = self._first_cut(live)
-        return live, cut
+    def _live_partition(self) -> tuple[_ProcessState, _Partition]:
+        """Return the state of this process and the partition that it reads by."""
+        state = self._process_state
+        if state.pid != os.getpid():
+            # The locks of a forked child may be held by threads that do not exist there.
+            state = self._new_process_state()
+        partition = state.partition
+        if partition is None:
+            partition = state.partition = self._initial_partition(state)
+        return state, partition
 
-    def _first_cut(self, live: _Live) -> _Cut:
-        """Row groups, joined into larger pieces where all of them fit into the cache with ease.
+    def _new_process_state(self) -> _ProcessState:
+        self._process_state = _ProcessState(self._storage_options, self._cache_bytes)
+        return self._process_state
 
-        Small row groups have their price, since a batch visits each that it has a row in. Where
-        there is no room for all, larger pieces would only mean to decode more for each row.
+    def _initial_partition(self, state: _ProcessState) -> _Partition:
+        """Return row groups, joined into larger spans if all of them fit into the cache easily.
+
+        Small row groups are expensive, since a batch visits each group that holds one of its rows.
+        If not all fit into the cache, larger spans would only mean to decode more for each row.
         """
-        single = _cut_in_pieces(self._footers, 0)
-        if self._bytes_in_files * _ROOM_FOR_GROWTH > self._cache_bytes or len(single.pieces) < 2:
+        single = _partition(self._footers, 0)
+        if self._bytes_in_files * _EXPECTED_GROWTH > self._cache_bytes or len(single.spans) < 2:
             return single
-        # Few words said often take hardly any room in a file, and much when decoded: one row group
-        # is looked at before many are read at once.
-        sample = next((piece for piece in single.pieces if piece.rows and piece.nbytes), None)
+        # Repetitive text takes little space in a file and much when decoded: one row group is
+        # decoded to estimate the growth before many are read at once.
+        sample = next((span for span in single.spans if span.rows and span.nbytes), None)
         if sample is not None:
             try:
-                self._note_growth(live, sample, self._read_piece(live, sample))
+                self._record_growth(state, sample, self._read_span(state, sample))
             except (ParquetFileError, OSError):
-                return single  # whoever wants rows of it will hear of it
-        if self._bytes_in_files * live.growth > self._cache_bytes:
+                return single  # Reading rows of the damaged group raises the error.
+        if self._bytes_in_files * state.growth > self._cache_bytes:
             return single
-        return _cut_in_pieces(self._footers, _PIECE_BYTES / live.growth)
+        return _partition(self._footers, _SPAN_BYTES / state.growth)
 
-    def _use(self, live: _Live, piece: _Piece) -> contextlib.AbstractContextManager[_Decoded]:
-        def read() -> tuple[_Decoded, int]:
-            made = self._read_piece(live, piece)
-            self._note_growth(live, piece, made)
-            if len(piece.groups) > 1 and self._bytes_in_files * live.growth > self._cache_bytes:
-                live.cut = _cut_in_pieces(self._footers, 0)  # It grows more than the first did.
-            return made, made.nbytes
+    def _use(
+        self, state: _ProcessState, span: _Span
+    ) -> contextlib.AbstractContextManager[_DecodedSpan]:
+        def read() -> tuple[_DecodedSpan, int]:
+            decoded = self._read_span(state, span)
+            self._record_growth(state, span, decoded)
+            if len(span.groups) > 1 and self._bytes_in_files * state.growth > self._cache_bytes:
+                # It grows more than the sample did.
+                state.partition = _partition(self._footers, 0)
+            return decoded, decoded.nbytes
 
-        key = (piece.file, piece.groups)
-        return live.cache.use(key, int(piece.nbytes * live.growth), read)
+        key = (span.file, span.groups)
+        return state.cache.use(key, int(span.nbytes * state.growth), read)
 
     @staticmethod
-    def _note_growth(live: _Live, piece: _Piece, made: _Decoded) -> None:
-        if piece.nbytes:
-            live.growth = max(live.growth, made.nbytes / piece.nbytes)
+    def _record_growth(state: _ProcessState, span: _Span, decoded: _DecodedSpan) -> None:
+        if span.nbytes:
+            state.growth = max(state.growth, decoded.nbytes / span.nbytes)
 
-    def _read_piece(self, live: _Live, piece: _Piece) -> _Decoded:
-        footer = self._footers[piece.file]
-        with live.handles.lend(footer) as file:
+    def _read_span(self, state: _ProcessState, span: _Span) -> _DecodedSpan:
+        footer = self._footers[span.file]
+        with state.handles.borrow(footer) as file:
             table = files.read_groups(
                 file,
                 footer.path,
-                piece.groups,
+                span.groups,
                 columns=self._columns,
-                use_threads=len(self._columns) >= _COLUMNS_FOR_THREADS,
+                use_threads=len(self._columns) >= files.MIN_COLUMNS_FOR_THREADS,
             )
-        return _Decoded(table.select(self._columns))
+        return _DecodedSpan(table.select(self._columns), footer.path)
 
-    def _outside(self, index: int) -> IndexError:
+    def _index_error(self, index: int) -> IndexError:
         return IndexError(f"Index {index} is outside of a source of {self._length} rows.")
 
     def __iter__(self) -> Iterator[Row]:
@@ -272,10 +279,10 @@ class ParquetDataSource:
             yield self[index]
 
     def close(self) -> None:
-        """Gives up open files and decoded row groups; reading opens and decodes them again."""
-        if self._live.pid == os.getpid():
-            self._live.cache.clear()
-            self._live.handles.close()
+        """Release open files and decoded row groups; reading opens and decodes them again."""
+        if self._process_state.pid == os.getpid():
+            self._process_state.cache.clear()
+            self._process_state.handles.close()
 
     def __enter__(self) -> ParquetDataSource:
         return self
@@ -284,39 +291,39 @@ class ParquetDataSource:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "_live"}
+        return {key: value for key, value in self.__dict__.items() if key != "_process_state"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._live = _Live(self._storage_options, self._cache_bytes)
+        self._new_process_state()
 
     def __repr__(self) -> str:
-        # Written into checkpoints and compared there: a file that was written anew shows, one that
-        # was moved with its directory does not.
+        # Stored in checkpoints and compared on restore: differs for a file with other contents, not
+        # for a file in another directory.
         digest = hashlib.sha1(usedforsecurity=False)
         for footer in self._footers:
             name = os.path.basename(footer.path)
-            told = (name, footer.size, footer.rows_of_groups, footer.digest)
-            digest.update(repr(told).encode())
+            identity = (name, footer.size, footer.rows_of_groups, footer.digest)
+            digest.update(repr(identity).encode())
         return (
             f"ParquetDataSource(files={len(self._footers)}, rows={self._length}, "
             f"columns={self._columns}, digest={digest.hexdigest()[:20]})"
         )
 
 
-def _by_piece(cut: _Cut, wanted: np.ndarray) -> Iterator[tuple[_Piece, np.ndarray]]:
-    """The pieces that sorted indices fall into, each with its rows."""
-    numbers = np.searchsorted(cut.starts, wanted, side="right") - 1
+def _by_span(partition: _Partition, wanted: np.ndarray) -> Iterator[tuple[_Span, np.ndarray]]:
+    """Yield the spans that hold sorted indices, each with the rows inside of it."""
+    numbers = np.searchsorted(partition.starts, wanted, side="right") - 1
     breaks = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(wanted)]
     for begin, end in itertools.pairwise(breaks):
         if begin < end:
             number = int(numbers[begin])
-            yield cut.pieces[number], wanted[begin:end] - cut.starts[number]
+            yield partition.spans[number], wanted[begin:end] - partition.starts[number]
 
 
-def _cut_in_pieces(footers: Sequence[Footer], limit: float) -> _Cut:
-    """Row groups, neighbours joined as long as they take no more than `limit` bytes in the file."""
-    pieces = []
+def _partition(footers: Sequence[Footer], limit: float) -> _Partition:
+    """Join consecutive row groups into spans of at most `limit` bytes in the file."""
+    spans = []
     for number, footer in enumerate(footers):
         groups = list(zip(footer.rows_of_groups, footer.bytes_of_groups, strict=True))
         begin = 0
@@ -326,50 +333,56 @@ def _cut_in_pieces(footers: Sequence[Footer], limit: float) -> _Cut:
             while end < len(groups) and nbytes + groups[end][1] <= limit:
                 rows, nbytes = rows + groups[end][0], nbytes + groups[end][1]
                 end += 1
-            pieces.append(_Piece(number, range(begin, end), rows, nbytes))
+            spans.append(_Span(number, range(begin, end), rows, nbytes))
             begin = end
-    return _Cut(pieces, np.cumsum([0, *(piece.rows for piece in pieces)], dtype=np.int64))
+    return _Partition(spans, np.cumsum([0, *(span.rows for span in spans)], dtype=np.int64))
 
 
-def _common_columns(footers: Sequence[Footer], columns: Sequence[str] | None) -> list[str]:
-    """The columns to read, which all files must have, with the same types."""
-    # Nobody could tell the columns of a file when there was no row to write.
-    footers = [f for f in footers if f.schema.names or any(f.rows_of_groups)]
-    if not footers:
+def _common_columns(
+    read: Sequence[tuple[Footer, pa.Schema]], columns: Sequence[str] | None
+) -> list[str]:
+    """Return the columns to read, which all files must have, with the same types."""
+    # A file that was written without any rows has no columns.
+    read = [
+        (footer, schema) for footer, schema in read if schema.names or any(footer.rows_of_groups)
+    ]
+    if not read:
         return list(columns or ())
-    first = footers[0]
-    names = list(first.schema.names if columns is None else columns)
+    first, first_schema = read[0]
+    names = list(first_schema.names if columns is None else columns)
     if not names:
         raise ParquetFileError(
-            f"{first.path} has {sum(first.rows_of_groups)} rows and no columns: there is nothing to"
-            " read. Write it again with its columns, or leave it out."
+            f"{first.path} has {sum(first.rows_of_groups)} rows and no columns. Write it again with"
+            " its columns, or leave it out."
         )
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"The column {name!r} is there twice: a row can hold it once.")
+            raise ValueError(
+                f"The column {name!r} is given twice, and a row can hold only one: name each once."
+            )
     known: dict[str, tuple[pa.DataType, str]] = {}
-    for footer in footers:
+    for footer, schema in read:
         for name in names:
-            if name not in footer.schema.names:
+            if name not in schema.names:
                 raise ValueError(
-                    f"{footer.path} has no column {name!r}; it has {footer.schema.names}. Name the "
+                    f"{footer.path} has no column {name!r}; it has {schema.names}. Name the "
                     "columns that all files have."
                 )
-            kind = _plain_type(footer.schema.field(name).type)
+            kind = _plain_type(schema.field(name).type)
             if pt.is_null(kind):
-                # A file that happens to hold nothing but nulls fits to any other.
+                # A column with only nulls matches any type.
                 continue
             expected, path = known.setdefault(name, (kind, footer.path))
             if kind != expected:
                 raise ValueError(
                     f"The column {name!r} is of type {kind} in {footer.path}, but of type "
-                    f"{expected} in {path}. Read them as two sources, or write one of them anew."
+                    f"{expected} in {path}. Read them as two sources, or write one of them again."
                 )
     return names
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type without what makes no difference to the values read."""
+    """Return the type without properties that do not affect the values read."""
     if pt.is_dictionary(kind):
         kind = kind.value_type
     if pt.is_large_string(kind) or str(kind) == "string_view":
@@ -381,17 +394,17 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _put_together(parts: list[Any], order: np.ndarray) -> np.ndarray | None:
-    """Stacks of several row groups in one, in the order asked for."""
-    if isinstance(parts[0], list):
+def _join(stacks: list[Any], order: np.ndarray) -> np.ndarray | None:
+    """Join the stacks of several spans into one, in the order of the indices."""
+    if isinstance(stacks[0], list):
         texts: list[Any] = [None] * len(order)
-        joined = (text for part in parts for text in part)
+        joined = itertools.chain.from_iterable(stacks)
         for position, text in zip(order.tolist(), joined, strict=True):
             texts[position] = text
         return np.array(texts)
-    if any(part.shape[1:] != parts[0].shape[1:] for part in parts):
+    if any(stack.shape[1:] != stacks[0].shape[1:] for stack in stacks):
         return None
-    sorted_stack = np.concatenate(parts)
-    stack = np.empty_like(sorted_stack)
-    stack[order] = sorted_stack
-    return stack
+    sorted_stack = np.concatenate(stacks)
+    out = np.empty_like(sorted_stack)
+    out[order] = sorted_stack
+    return out

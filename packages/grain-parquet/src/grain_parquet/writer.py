@@ -1,8 +1,8 @@
-"""Writing elements of any source to a Parquet file, as `grain convert` does.
+"""Writer of elements of any source to a Parquet file, as used by `grain convert`.
 
-A dict is a row and its keys are columns; any other element is a row with the one column `value`. An
-array becomes a list column of its type, one of more dimensions a column of nested lists. Row groups
-are small enough for reading at random.
+A dict is a row and its keys are columns; any other element is a row with the single column `value`. An
+array becomes a list column of its type, nested for several dimensions. Row groups are small enough for
+random access.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ def write_elements(
     row_group_size: int = DEFAULT_ROW_GROUP_SIZE,
     compression: str = "zstd",
 ) -> int:
-    """Writes elements to a file, and returns how many there were.
+    """Write elements to a file and return their number.
 
     Args:
-        path: The file to make or replace. It appears whole or not at all.
+        path: The file to create or replace, atomically.
         elements: The elements; dicts become rows.
-        row_group_size: Rows in a group, or fewer where they are large. The unit of reading.
+        row_group_size: Rows in a group, or fewer if rows are large. Groups are read as a whole.
         compression: "zstd", "snappy", "gzip", "brotli", "lz4" or "none".
     """
     if row_group_size < 1:
         raise ValueError(f"row_group_size must be at least 1, got {row_group_size}.")
     path = os.fspath(path)
-    unfinished = f"{path}.{uuid.uuid4().hex}.part"
+    temporary = f"{path}.{uuid.uuid4().hex}.part"
     try:
-        with _GrowingFile(unfinished, compression) as file:
+        with _GrowingFile(temporary, compression) as file:
             for rows in _groups(elements, row_group_size):
                 file.add(rows)
-        os.replace(unfinished, path)
+        os.replace(temporary, path)
     except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(unfinished)
+            os.unlink(temporary)
         if isinstance(error, OSError) and error.filename is None:
-            error.add_note(f"This was raised while {path} was written; nothing of it is left.")
+            error.add_note(f"raised while writing {path}; no partial file is left.")
         raise
     return file.rows
 
@@ -66,7 +66,7 @@ def _groups(elements: Iterable[Any], most: int) -> Iterator[list[dict[str, Any]]
         row = element if isinstance(element, dict) else {ONLY_COLUMN: element}
         if not all(isinstance(name, str) for name in row):
             raise TypeError(
-                f"Element {number} has the keys {list(row)!r}; names of columns are text."
+                f"Element {number} has the keys {list(row)!r}; column names must be text."
             )
         rows.append(row)
         size += nbytes(row)
@@ -78,10 +78,10 @@ def _groups(elements: Iterable[Any], most: int) -> Iterator[list[dict[str, Any]]
 
 
 class _GrowingFile:
-    """A Parquet file whose columns are those seen so far; when that changes, it is written anew.
+    """A Parquet file with the columns seen so far, rewritten when an element adds or widens one.
 
-    Nobody knows the types of all elements before the last: the first thousand may be without a
-    value where a later one has text, or have integers where it has a fraction.
+    The types are final only after the last element: the first thousand elements may have no value
+    where a later one has text, or integers where it has a fraction.
     """
 
     def __init__(self, path: str, compression: str) -> None:
@@ -92,7 +92,7 @@ class _GrowingFile:
         self.rows = 0
 
     def add(self, rows: list[dict[str, Any]]) -> None:
-        """Writes rows as one group."""
+        """Write rows as one group."""
         last = self.rows + len(rows) - 1
         table = _table(rows, f"elements {self.rows} to {last}")
         if self._schema is None:
@@ -103,13 +103,13 @@ class _GrowingFile:
                     [self._schema, table.schema], promote_options="permissive"
                 )
                 if schema != self._schema:
-                    self._begin_again(schema)
+                    self._rewrite(schema)
                 table = _with_schema(table, schema)
             except pa.ArrowException as error:
                 raise ValueError(
-                    f"Elements {self.rows} to {last} do not have the types of those before them:"
+                    f"Elements {self.rows} to {last} do not have the types of the elements before them:"
                     f" {error}. A column of a Parquet file has one type: leave the column out, or"
-                    " make its values of one type first."
+                    " convert its values to one type first."
                 ) from error
         assert self._writer is not None
         self._writer.write_table(table, row_group_size=len(rows))
@@ -119,8 +119,8 @@ class _GrowingFile:
         self._schema = schema
         self._writer = pq.ParquetWriter(self._path, schema, compression=self._compression)
 
-    def _begin_again(self, schema: pa.Schema) -> None:
-        """Rewrites what there is with other columns, group by group."""
+    def _rewrite(self, schema: pa.Schema) -> None:
+        """Rewrite the file with another schema, group by group."""
         self._close()
         before = f"{self._path}.before"
         os.replace(self._path, before)
@@ -146,7 +146,7 @@ class _GrowingFile:
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         if error is not None:
-            # The file is of no use, and closing it may fail for the reason that writing did.
+            # The file is incomplete, and closing it may fail for the reason that writing did.
             with contextlib.suppress(Exception):
                 self._close()
             return
@@ -174,7 +174,7 @@ def _table(rows: Sequence[dict[str, Any]], which: str) -> pa.Table:
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise ValueError(
                 f"Column {name!r} of {which} cannot be written as Parquet: {error}. Leave it out, or"
-                " make its values of one type first."
+                " convert its values to one type first."
             ) from error
     return pa.table(columns)
 
@@ -188,12 +188,14 @@ def _column(values: list[Any]) -> pa.Array:
         return pa.array([_plain(value) for value in values])
     first = arrays[0]
     if len(arrays) != len(present) or any(a.ndim != first.ndim for a in arrays):
-        raise ValueError("some values are arrays and others are not, or have other dimensions")
+        raise ValueError(
+            "some values are arrays and others are not, or numbers of dimensions differ"
+        )
     return _nested_lists(values, first.ndim)
 
 
 def _is_number(value: Any, first: Any) -> bool:
-    """Whether a value is a number or date of numpy's, of the type that the first one has."""
+    """Return whether a value is a numpy number or date of the same type as the first."""
     return (
         isinstance(value, np.generic)
         and value.dtype.kind in "biufmM"
@@ -202,20 +204,20 @@ def _is_number(value: Any, first: Any) -> bool:
 
 
 def _numbers(values: list[Any], present: list[np.generic]) -> pa.Array:
-    """Numbers of numpy's, all of one type; None is null."""
-    there = np.array([value is not None for value in values])
+    """Return numpy scalars of one type as a column; None is null."""
+    valid = np.array([value is not None for value in values])
     numbers = np.zeros(len(values), present[0].dtype)
-    numbers[there] = present
-    return pa.array(numbers, mask=~there)
+    numbers[valid] = present
+    return pa.array(numbers, mask=~valid)
 
 
 def _nested_lists(values: list[Any], ndim: int) -> pa.Array:
-    """Arrays of so many dimensions, which may differ in shape; None is null."""
+    """Return arrays of `ndim` dimensions, whose shapes may differ, as a column; None is null."""
     shapes = [(0,) * ndim if value is None else value.shape for value in values]
     flat = np.concatenate([value.ravel() for value in values if value is not None])
     column = pa.array(flat.tolist() if flat.dtype.kind in "SU" else flat)
     for axis in reversed(range(ndim)):
-        # One list for each place in the dimensions before this one.
+        # One list for each index of the dimensions before this one.
         counts = [int(np.prod(shape[:axis], dtype=np.int64)) for shape in shapes]
         lengths = np.repeat([shape[axis] for shape in shapes], counts)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -229,7 +231,7 @@ def _nested_lists(values: list[Any], ndim: int) -> pa.Array:
 
 
 def _plain(value: Any) -> Any:
-    """A value in the terms of arrow: lists in place of tuples and of arrays inside other things."""
+    """Return a value with lists in place of tuples and of nested arrays, for arrow."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""The cache's promises: made once, bounded, never stuck."""
+"""Values of the cache are built once, bounded in size, and never block for ever."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def use(cache, key, size, made=None):
         assert value == f"value {key}"
 
 
-def test_a_kept_value_is_made_once():
+def test_a_cached_value_is_built_once():
     cache, made = BoundedCache(100), []
     for _ in range(3):
         use(cache, 1, 10, made)
@@ -27,7 +27,7 @@ def test_a_kept_value_is_made_once():
     assert cache.used == 10
 
 
-def test_the_least_recently_used_value_goes_first():
+def test_the_least_recently_used_value_is_evicted_first():
     cache, made = BoundedCache(30), []
     for key in (1, 2, 3, 1, 4):
         use(cache, key, 10, made)
@@ -47,7 +47,7 @@ def test_a_value_larger_than_the_bound_is_used_and_not_kept():
     assert made == [1, 2, 2]
 
 
-def test_a_value_larger_than_expected_pushes_out_others():
+def test_a_value_larger_than_expected_evicts_others():
     cache = BoundedCache(30)
     use(cache, 1, 10)
     use(cache, 2, 10)
@@ -56,7 +56,7 @@ def test_a_value_larger_than_expected_pushes_out_others():
     assert len(cache) == 1
 
 
-def test_a_value_that_cannot_be_made_leaves_no_trace():
+def test_a_value_whose_construction_fails_leaves_no_entry():
     cache = BoundedCache(30)
 
     def fail():
@@ -68,7 +68,7 @@ def test_a_value_that_cannot_be_made_leaves_no_trace():
     use(cache, 1, 20)
 
 
-def test_a_value_in_use_is_not_given_up_and_clear_takes_the_rest():
+def test_a_value_in_use_is_not_evicted_by_clear():
     cache, made = BoundedCache(30), []
     use(cache, 1, 10, made)
     with cache.use(2, 10, lambda: ("value 2", 10)):
@@ -91,7 +91,7 @@ def test_threads_wait_for_room_and_the_bound_holds():
         with cache.use(key, 10, make):
             highest.append(cache.used)
             if key < 2:
-                # Two at a time have room, so both get here together.
+                # Two values fit, so two threads reach this point together.
                 inside.wait(timeout=60)
 
     threads = [threading.Thread(target=work, args=(key,)) for key in range(12)]
@@ -103,7 +103,7 @@ def test_threads_wait_for_room_and_the_bound_holds():
     assert max(highest) <= 25
 
 
-def test_threads_that_want_one_value_share_its_making():
+def test_threads_that_use_the_same_value_share_its_construction():
     cache, made, start = BoundedCache(0), [], threading.Barrier(8)
     release = threading.Event()
 
@@ -129,30 +129,30 @@ def test_threads_that_want_one_value_share_its_making():
 
 
 class Interrupting(BoundedCache):
-    """Ctrl-C at one of the places where Python looks for signals."""
+    """A cache with Ctrl-C at one of the points where Python checks for signals."""
 
     def __init__(self, limit, where: str):
         super().__init__(limit)
         self.where = where
 
-    def _interrupt(self, place: str) -> None:
-        if place == self.where:
+    def interrupt(self, point: str) -> None:
+        if point == self.where:
             self.where = ""
             raise KeyboardInterrupt
 
     def _make_room(self, size):
         room = super()._make_room(size)
-        self._interrupt("before making")
+        self.interrupt("before making")
         return room
 
     def _trim(self, wanted=0):
         super()._trim(wanted)
         if not wanted:
-            self._interrupt("after making")
+            self.interrupt("after making")
 
-    def _pin(self, *arguments):
-        entry = super()._pin(*arguments)
-        self._interrupt("before using")
+    def _acquire(self, *arguments):
+        entry = super()._acquire(*arguments)
+        self.interrupt("before using")
         return entry
 
 
@@ -160,15 +160,15 @@ class Interrupting(BoundedCache):
     "where", ["before making", "making", "after making", "before using", "using"]
 )
 @pytest.mark.parametrize("limit", [0, 15, 100])
-def test_after_an_interrupt_everything_can_be_used_and_the_bound_holds(where, limit):
+def test_after_an_interrupt_all_values_can_be_used_within_the_bound(where, limit):
     cache = Interrupting(limit, where)
 
     def make():
-        cache._interrupt("making")
+        cache.interrupt("making")
         return "value 1", 10
 
     with pytest.raises(KeyboardInterrupt), cache.use(1, 10, make):
-        cache._interrupt("using")
+        cache.interrupt("using")
     for key in (1, 2, 3, 1, 2):
         use(cache, key, 10)
         assert cache.used <= limit
@@ -176,21 +176,21 @@ def test_after_an_interrupt_everything_can_be_used_and_the_bound_holds(where, li
     assert cache.used == 0
 
 
-def test_whoever_waits_for_someone_who_was_interrupted_goes_on():
+def test_a_thread_resumes_though_the_notification_was_interrupted():
     cache = BoundedCache(10)
     waits = threading.Event()
     using = cache.use(1, 10, lambda: ("value 1", 10))
     using.__enter__()
 
-    def wait(patience):
+    def wait(timeout):
         waits.set()
-        return wait_for(patience)
+        return wait_for(timeout)
 
     wait_for, cache._changed.wait = cache._changed.wait, wait
     thread = threading.Thread(target=use, args=(cache, 2, 10))
     thread.start()
     assert waits.wait(60)
-    # Interrupted so late that nobody was told.
+    # As if interrupted just before the notification.
     (cache._entries[1].leases[0]).live = False
     thread.join(60)
     assert not thread.is_alive()

@@ -17,26 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parquet_data import web_server, zoo
+from tests.descriptors import open_files
+from tests.equality import all_same, same
 
 import grain
 from grain.dataset.batch import BatchIterDataset
 from grain_parquet import ParquetDataSource, ParquetFileError, ParquetIterDataset
-
-
-def same(a, b) -> bool:
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, dict):
-        return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, np.ndarray) and a.dtype != object:
-        return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind in "fmM")
-    if isinstance(a, (list, tuple, np.ndarray)):
-        return len(a) == len(b) and all(map(same, a, b))
-    return a == b or (a != a and b != b)
-
-
-def all_same(a, b) -> bool:
-    return len(a) == len(b) and all(map(same, a, b))
 
 
 def steps(dataset) -> tuple[list, list]:
@@ -79,7 +65,7 @@ def test_the_state_is_row_group_and_row_and_stays_at_the_end_of_a_group(path):
     ]
 
 
-def test_values_are_what_numpy_makes_of_a_row_group(tmp_path):
+def test_values_have_the_numpy_type_of_their_column(tmp_path):
     pq.write_table(zoo(6), tmp_path / "zoo.parquet", row_group_size=3)
     elements = list(ParquetIterDataset(str(tmp_path / "zoo.parquet")))
     expected = {
@@ -105,26 +91,38 @@ def test_values_are_what_numpy_makes_of_a_row_group(tmp_path):
         "nested": np.array([np.array([1]), np.array([4]), None], dtype=object)[:2],
         "structs": np.array([{"q": 4}]),
         "map": [("k", 4)],
-        "int64_null": np.float64("nan"),
-        "big_null": np.float64("nan"),
+        "int64_null": None,
+        "big_null": None,
         "float_null": np.float64("nan"),
         "bool_null": None,
         "text_null": None,
         "date_null": np.datetime64("NaT", "D"),
         "ragged_null": None,
-        "hole_inside": np.array([4, np.nan]),
+        "hole_inside": [4, None],
         "fixed_null": None,
-        "fixed_hole": np.array([4, np.nan]),
+        "fixed_hole": [4, None],
         "struct_null": None,
         "nothing": None,
     }
     for name, value in elements[4].items():
         assert same(expected[name], value), (name, value)
-    # An integer column without nulls in its row group keeps its type.
-    assert same(np.float64(5), elements[5]["int64_null"])
-    pq.write_table(zoo(6).select(["int64_null"]), tmp_path / "zoo.parquet", row_group_size=1)
-    elements = list(ParquetIterDataset(str(tmp_path / "zoo.parquet")))
     assert same(np.int64(5), elements[5]["int64_null"])
+    assert same(np.int64(2**62 + 5), elements[5]["big_null"])
+
+
+@pytest.mark.parametrize("row_group_size", [1, 2, 10])
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint32(), pa.int64(), pa.uint64()], ids=str)
+def test_integers_with_nulls_stay_integers_in_every_row_group(tmp_path, kind, row_group_size):
+    dtype = kind.to_pandas_dtype()
+    largest = int(np.iinfo(dtype).max)
+    values = [None, largest, largest - 1, None, 0]
+    table = pa.table({"x": pa.array(values, kind), "list": pa.array([values] * 5, pa.list_(kind))})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=row_group_size)
+    dataset = ParquetIterDataset(tmp_path / "a.parquet")
+    expected = [None if value is None else dtype(value) for value in values]
+    assert all_same([row["x"] for row in dataset], expected)
+    assert [row["list"] for row in dataset] == [values] * 5
+    assert [batch["x"].tolist() for batch in dataset.batch(5)] == [values]
 
 
 @pytest.mark.parametrize("through", [lambda state: state, lambda s: json.loads(json.dumps(s))])
@@ -135,7 +133,7 @@ def test_values_are_what_numpy_makes_of_a_row_group(tmp_path):
     lambda dataset: dataset.map(lambda row: row["id"] * 2).filter(lambda x: x % 3 == 0).batch(2),
     lambda dataset: dataset.seed(3).random_map(lambda row, rng: row["id"] + rng.random()),
 ])  # fmt: skip
-def test_it_resumes_at_every_step(path, make, through):
+def test_iterators_resume_at_every_step(path, make, through):
     dataset = make(ParquetIterDataset(path))
     elements, states = steps(dataset)
     for step, state in enumerate(states):
@@ -208,7 +206,7 @@ def test_batches_of_columns_resume_like_batches_of_rows(tmp_path_factory, groups
         assert all_same(list(iterator), elements[step:])
 
 
-def test_batches_have_memory_of_their_own(path):
+def test_batches_do_not_share_memory(path):
     dataset = ParquetIterDataset(path).batch(2)
     first = list(dataset)
     for batch in first:
@@ -221,7 +219,7 @@ def test_a_batch_function_gets_rows(path):
     assert [[row["id"] for row in rows] for rows in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
-def test_several_files_are_read_in_turns(tmp_path):
+def test_several_files_are_interleaved(tmp_path):
     paths = files_of(tmp_path, (5, 3, 5))
     elements, states = steps(ParquetIterDataset(paths))
     ids = [0, 100, 200, 1, 101, 201, 2, 102, 202, 3, 203, 4, 204]
@@ -261,11 +259,11 @@ def test_many_files_resume_at_every_step(tmp_path, count):
         iterator.close()
 
 
-def in_turns(sizes: list[int], cycle: int, group: int):
-    """The rule, one row at a time: (file, row) and the state after it, and the state at the end."""
-    places = list(range(min(cycle, len(sizes))))
-    taken, over = [0] * len(places), [0] * len(places)
-    next_file, cursor = len(places), 0
+def interleave(sizes: list[int], cycle: int, group: int):
+    """Yield (file, row) and the state after each row, then None and the state at the end."""
+    slots = list(range(min(cycle, len(sizes))))
+    taken, over = [0] * len(slots), [0] * len(slots)
+    next_file, cursor = len(slots), 0
 
     def state():
         def at(rows):
@@ -276,7 +274,7 @@ def in_turns(sizes: list[int], cycle: int, group: int):
         return {
             "next_index_in_cycle": cursor,
             "next_index_in_datasets": next_file,
-            "iterators_in_use_indices": list(places),
+            "iterators_in_use_indices": list(slots),
             "iterators_in_use_states": [at(rows) for rows in taken],
             "exhausted": list(over),
             "future_states": {},
@@ -284,41 +282,39 @@ def in_turns(sizes: list[int], cycle: int, group: int):
 
     while not all(over) or next_file < len(sizes):
         if over[cursor] and next_file < len(sizes):
-            places[cursor], taken[cursor], over[cursor] = next_file, 0, 0
+            slots[cursor], taken[cursor], over[cursor] = next_file, 0, 0
             next_file += 1
-        place, cursor_then = cursor, (cursor + 1) % len(places)
-        if not over[place] and taken[place] < sizes[places[place]]:
-            taken[place] += 1
-            cursor = cursor_then
-            yield (places[place], taken[place] - 1), state()
+        slot, cursor = cursor, (cursor + 1) % len(slots)
+        if not over[slot] and taken[slot] < sizes[slots[slot]]:
+            taken[slot] += 1
+            yield (slots[slot], taken[slot] - 1), state()
         else:
-            over[place] = 1
-            cursor = cursor_then
+            over[slot] = 1
     yield None, state()
 
 
 @given(sizes=st.lists(st.integers(0, 6), min_size=2, max_size=22), ahead=st.integers(1, 40))
 @settings(deadline=None, max_examples=40)
-def test_turns_and_their_states_follow_the_rule(tmp_path_factory, sizes, ahead):
-    paths = files_of(tmp_path_factory.mktemp("turns"), sizes, row_group_size=3)
-    *expected, (_, end) = in_turns(sizes, 16, 3)
+def test_interleaved_rows_and_states_follow_the_rule(tmp_path_factory, sizes, ahead):
+    paths = files_of(tmp_path_factory.mktemp("interleaved"), sizes, row_group_size=3)
+    *expected, (_, end) = interleave(sizes, 16, 3)
     iterator = iter(ParquetIterDataset(paths))
     for (file, row), state in expected:
         assert next(iterator)["id"] == 100 * file + row
         assert iterator.get_state() == state
     assert next(iterator, None) is None
     assert iterator.get_state() == end
-    # The same in long runs, as operations on top read them.
+    # The same in chunks, as operations read them.
     iterator = iter(ParquetIterDataset(paths))
     numbers, states = [], []
-    while (run := iterator.next_chunk(ahead)).elements:
-        numbers += [int(row["id"]) for row in run.elements]
-        states += [run.state_after(place) for place in range(len(run.elements))]
+    while (chunk := iterator.next_chunk(ahead)).elements:
+        numbers += [int(row["id"]) for row in chunk.elements]
+        states += [chunk.state_after(offset) for offset in range(len(chunk.elements))]
     assert numbers == [100 * file + row for (file, row), _ in expected]
     assert states == [state for _, state in expected]
 
 
-def test_a_broken_file_among_several_is_reported_when_its_turn_comes(tmp_path):
+def test_a_damaged_file_among_several_is_reported_when_its_rows_are_read(tmp_path):
     paths = files_of(tmp_path, (4, 4, 4))
     damaged = pq.ParquetFile(paths[1]).metadata.row_group(1).column(0)
     with open(paths[1], "r+b") as file:
@@ -343,13 +339,12 @@ def test_closing_closes_all_files(tmp_path):
     paths = files_of(tmp_path, [3] * 20)
 
     def opened() -> int:
-        links = (os.path.join("/proc/self/fd", fd) for fd in os.listdir("/proc/self/fd"))
-        return sum(os.path.exists(link) and os.readlink(link) in paths for link in links)
+        return sum(path in paths for path in open_files(".parquet"))
 
     iterator = iter(ParquetIterDataset(paths))
     for _ in range(16):
         next(iterator)
-    # One more is opened before its turn, where that takes long.
+    # One more may be opened ahead.
     assert 16 <= opened() <= 17
     iterator.set_state(iterator.get_state())
     next(iterator)
@@ -399,7 +394,7 @@ def test_missing_and_broken_files_are_named(tmp_path, path):
         iter(ParquetIterDataset(str(tmp_path / "junk.parquet")))
 
 
-def test_rows_before_a_damaged_row_group_are_given_first(tmp_path):
+def test_rows_before_a_damaged_row_group_are_read_first(tmp_path):
     path = str(tmp_path / "a.parquet")
     pq.write_table(
         pa.table({"id": np.arange(9)}), path, row_group_size=3, compression="none",
@@ -413,21 +408,20 @@ def test_rows_before_a_damaged_row_group_are_given_first(tmp_path):
         iterator = iter(dataset)
         for _ in range(3 // size):
             next(iterator)
+        start = iter(dataset).get_state()
         with pytest.raises(ParquetFileError, match=r"row group 1 of .*a\.parquet"):
             next(iterator)
+        iterator.set_state(start)
+        assert np.ravel(next(iterator)["id"])[0] == 0
 
 
-def test_close_gives_the_file_back(path):
-    def opened() -> int:
-        links = (os.path.join("/proc/self/fd", fd) for fd in os.listdir("/proc/self/fd"))
-        return sum(os.path.exists(link) and os.readlink(link) == path for link in links)
-
+def test_close_releases_the_file(path):
     for dataset in (ParquetIterDataset(path), ParquetIterDataset(path).batch(3)):
         iterator = iter(dataset)
         next(iterator)
-        assert opened() == 1
+        assert len(open_files(path)) == 1
         iterator.close()
-        assert opened() == 0
+        assert len(open_files(path)) == 0
         with pytest.raises(ValueError, match="closed"):
             next(iterator)
 
@@ -453,7 +447,7 @@ def test_files_are_read_over_http(path):
         iterator.close()
 
 
-def test_it_has_its_place_in_grain(path):
+def test_grain_exports_and_opens_the_sources(path):
     assert grain.experimental.ParquetIterDataset is ParquetIterDataset
     assert grain.sources.ParquetIterDataset is ParquetIterDataset
     assert grain.sources.ParquetDataSource is ParquetDataSource

@@ -1,4 +1,4 @@
-"""Writing elements to Parquet: rows and types come back, whichever element first has a value."""
+"""Rows and types of written elements are read back, whichever element first has a value."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from grain_parquet import ParquetDataSource
 from grain_parquet.writer import write_elements
 
 
-def back(path: Path, elements, **options) -> list:
-    """What a source gives of elements that were written."""
+def round_trip(path: Path, elements, **options) -> list:
+    """Write elements and return the rows of a source."""
     assert write_elements(path, iter(elements), **options) == len(elements)
     with ParquetDataSource(path) as source:
         return list(source)
 
 
-def test_rows_of_every_type_come_back_with_their_types(tmp_path) -> None:
+def test_rows_of_every_type_are_read_back_with_their_types(tmp_path) -> None:
     first = tmp_path / "first.parquet"
     table = zoo(12)
     pq.write_table(table.drop_columns([c for c in table.column_names if c == "map"]), first)
     rows = list(ParquetDataSource(first))
-    # A map is rows of pairs, whose types arrow does not find by itself.
-    assert repr(back(tmp_path / "second.parquet", rows)) == repr(rows)
+    # Arrow does not infer the types of maps, which are lists of pairs.
+    assert repr(round_trip(tmp_path / "second.parquet", rows)) == repr(rows)
 
 
 def test_arrays_become_lists_of_their_type_nested_ones_too(tmp_path) -> None:
@@ -44,7 +44,7 @@ def test_arrays_become_lists_of_their_type_nested_ones_too(tmp_path) -> None:
         for i in range(3)
     ]
     rows.append({"vector": None, "image": None, "words": None, "scalar": None})
-    read = back(tmp_path / "a.parquet", rows)
+    read = round_trip(tmp_path / "a.parquet", rows)
     schema = pq.read_schema(tmp_path / "a.parquet")
     assert schema.field("vector").type.value_type == pa.float32()
     assert str(schema.field("image").type).count("list<") == 3
@@ -66,7 +66,7 @@ def test_columns_that_appear_late_or_widen_are_in_all_rows(tmp_path) -> None:
         {"a": 4.5, "b": None, "c": [1]},
         {"b": "last", "c": [2.5]},
     ]
-    read = back(tmp_path / "a.parquet", rows, row_group_size=1)
+    read = round_trip(tmp_path / "a.parquet", rows, row_group_size=1)
     assert [row["a"] for row in read] == [1, 2, 3, 4.5, None]
     assert [row["b"] for row in read] == [None, None, "text", None, "last"]
     assert [None if row["c"] is None else list(row["c"]) for row in read] == [
@@ -96,15 +96,13 @@ def test_columns_that_appear_late_or_widen_are_in_all_rows(tmp_path) -> None:
     ),
     size=st.integers(1, 5),
 )
-def test_missing_keys_are_nulls_and_all_else_is_as_it_was(tmp_path, rows, size) -> None:
+def test_missing_keys_are_nulls_and_other_values_are_unchanged(tmp_path, rows, size) -> None:
     names = list(dict.fromkeys(name for row in rows for name in row))
-    read = back(tmp_path / "a.parquet", rows, row_group_size=size) if rows else []
+    read = round_trip(tmp_path / "a.parquet", rows, row_group_size=size) if rows else []
     assert read == [{name: row.get(name) for name in names} for row in rows]
 
 
-def test_row_groups_are_of_the_size_asked_for_and_small_for_large_rows(
-    tmp_path, monkeypatch
-) -> None:
+def test_row_groups_have_the_requested_size_and_fewer_large_rows(tmp_path, monkeypatch) -> None:
     path = tmp_path / "a.parquet"
     write_elements(path, ({"a": i} for i in range(10)), row_group_size=4, compression="none")
     metadata = pq.read_metadata(path)
@@ -116,7 +114,10 @@ def test_row_groups_are_of_the_size_asked_for_and_small_for_large_rows(
 
 
 def test_elements_that_are_no_dicts_are_one_column(tmp_path) -> None:
-    assert back(tmp_path / "a.parquet", [b"one", b"two"]) == [{"value": b"one"}, {"value": b"two"}]
+    assert round_trip(tmp_path / "a.parquet", [b"one", b"two"]) == [
+        {"value": b"one"},
+        {"value": b"two"},
+    ]
 
 
 def test_no_elements_are_a_file_without_rows(tmp_path) -> None:
@@ -126,7 +127,7 @@ def test_no_elements_are_a_file_without_rows(tmp_path) -> None:
         assert (len(source), source.columns, list(source)) == (0, [], [])
 
 
-def test_a_file_written_from_no_elements_fits_to_any_other(tmp_path) -> None:
+def test_a_file_written_from_no_elements_is_compatible_with_any_other(tmp_path) -> None:
     write_elements(tmp_path / "a.parquet", [])
     write_elements(tmp_path / "b.parquet", [{"x": 1}, {"x": 2}])
     for columns in (None, ["x"]):
@@ -137,21 +138,27 @@ def test_a_file_written_from_no_elements_fits_to_any_other(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{"a": 1}, {"a": "text"}], "Elements 1 to 1 do not have the types of those before them"),
-        ([{"a": 2**60}, {"a": 0.5}], "Elements 1 to 1 do not have the types of those before them"),
+        (
+            [{"a": 1}, {"a": "text"}],
+            "Elements 1 to 1 do not have the types of the elements before them",
+        ),
+        (
+            [{"a": 2**60}, {"a": 0.5}],
+            "Elements 1 to 1 do not have the types of the elements before them",
+        ),
         ([{"a": object()}], "Column 'a' of elements 0 to 0 cannot be written as Parquet"),
         ([{"a": 2**70}], "Column 'a' of elements 0 to 0 cannot be written as Parquet"),
         ([{"a": np.zeros(2, complex)}], "Column 'a' of elements 0 to 0 cannot be written"),
     ],
     ids=["text after number", "fraction after large number", "object", "too large", "complex"],
 )
-def test_what_has_no_type_in_parquet_is_named(tmp_path, rows, message) -> None:
+def test_values_without_a_parquet_type_are_named(tmp_path, rows, message) -> None:
     with pytest.raises(ValueError, match=message):
         write_elements(tmp_path / "a.parquet", rows, row_group_size=1)
     assert os.listdir(tmp_path) == []
 
 
-def test_what_fails_leaves_the_file_that_was_there(tmp_path) -> None:
+def test_a_failed_write_keeps_the_existing_file(tmp_path) -> None:
     path = tmp_path / "a.parquet"
     path.write_bytes(b"mine")
     for last in ({"a": object()}, {"a": "text"}):

@@ -21,6 +21,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parquet_data import web_server, zoo
+from tests.descriptors import open_files
+from tests.equality import all_same, same
 
 from grain_parquet import ParquetDataSource, ParquetIterDataset
 
@@ -65,16 +67,6 @@ def source(files, request) -> ParquetDataSource:
     return ParquetDataSource(files, cache_bytes=request.param)
 
 
-def same(a: object, b: object) -> bool:
-    if isinstance(a, dict):
-        return isinstance(b, dict) and list(a) == list(b) and all(same(a[k], b[k]) for k in a)
-    if isinstance(a, np.ndarray):
-        return isinstance(b, np.ndarray) and a.dtype == b.dtype and np.array_equal(a, b)
-    if isinstance(a, (list, tuple)):
-        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
-    return type(a) is type(b) and a == b
-
-
 def test_rows_of_all_files_follow_one_another(source, ids):
     assert len(source) == sum(SIZES)
     assert [source[i]["id"] for i in range(len(source))] == ids
@@ -96,27 +88,28 @@ def test_a_path_a_path_object_a_pattern_and_a_list_all_work(directory, files, id
         assert [row["id"] for row in found.__getitems__(range(len(found)))] == ids
 
 
-def test_row_groups_are_joined_where_all_fit_into_the_cache(files, ids):
-    joined = ParquetDataSource(files)
-    single = ParquetDataSource(files, cache_bytes=1000)
-    assert len(joined._settled()[1].pieces) == 4 < len(single._settled()[1].pieces) == 8 + 1 + 1 + 7
-    for source in (joined, single):
+def test_row_groups_are_joined_if_all_fit_into_the_cache(files, ids, group_reads):
+    for cache_bytes, reads in ((2**30, [8, 1, 7]), (1000, [1] * (8 + 1 + 7))):
+        source = ParquetDataSource(files, cache_bytes=cache_bytes)
+        source[0]
+        source.close()
+        group_reads.clear()
         assert [row["id"] for row in source.__getitems__(range(len(ids)))] == ids
+        assert [len(groups) for groups in group_reads] == reads
 
 
 @given(data=st.data())
 @settings(deadline=None)
-def test_a_batched_read_equals_single_reads_in_the_order_asked_for(data, source):
+def test_a_batched_read_equals_single_reads_in_the_requested_order(data, source):
     indices = data.draw(st.lists(st.integers(0, len(source) - 1), max_size=60))
     rows = [source[i] for i in indices]
-    for asked in (indices, np.array(indices, np.int64)):
-        assert all(map(same, rows, source.__getitems__(asked)))
-        assert len(source.__getitems__(asked)) == len(rows)
+    for requested in (indices, np.array(indices, np.int64)):
+        assert all_same(rows, source.__getitems__(requested))
 
 
 @given(data=st.data())
 @settings(deadline=None)
-def test_columns_at_once_equal_stacked_rows_or_are_not_offered(data, files):
+def test_columns_equal_stacked_rows_or_are_none(data, files):
     source = ParquetDataSource(files, columns=["pixels", "id", "text", "maybe"])
     indices = data.draw(st.lists(st.integers(0, len(source) - 1), min_size=1, max_size=40))
     columns = source.__getcolumns__(np.array(indices))
@@ -136,7 +129,7 @@ def test_lists_stack_exactly_when_they_have_one_length(files):
     assert source.__getcolumns__([]) is None
 
 
-def test_every_kind_of_value_comes_back(tmp_path):
+def test_every_type_is_read_back(tmp_path):
     path = tmp_path / "zoo.parquet"
     pq.write_table(zoo(7), path, row_group_size=4)
     source = ParquetDataSource(path)
@@ -176,21 +169,21 @@ def test_every_kind_of_value_comes_back(tmp_path):
         "struct_null": {"a": 5},
         "nothing": None,
     }
-    hole = source[4]
+    with_nulls = source[4]
     assert list(source[0]) == zoo(7).column_names
     for name in source.columns:
         value = row[name]
         assert same(value, source[5][name]), (name, source[5][name])
         assert same(value, source.__getitems__([4, 5, 6])[1][name]), name
         if name.endswith("_null"):
-            assert hole[name] is None
+            assert with_nulls[name] is None
             assert source.__getitems__([5, 4])[1][name] is None
         elif name != "nothing":
-            assert hole[name] is not None
+            assert with_nulls[name] is not None
 
 
 @pytest.mark.parametrize("name", zoo(3).column_names)
-def test_a_column_of_any_kind_stacks_like_its_rows_or_not_at_all(tmp_path, name):
+def test_a_column_of_any_type_stacks_like_its_rows_or_not_at_all(tmp_path, name):
     path = tmp_path / "zoo.parquet"
     pq.write_table(zoo(30).select([name]), path, row_group_size=8)
     source = ParquetDataSource(path)
@@ -218,7 +211,7 @@ def test_rows_are_copies_that_may_be_changed(files):
     assert same(np.full(3, 4, np.uint8), source[4]["pixels"])
 
 
-def test_extension_types_are_read_as_what_they_store(tmp_path):
+def test_extension_types_are_read_as_their_storage_type(tmp_path):
     tensors = np.arange(12, dtype=np.float32).reshape(3, 2, 2)
     column = pa.FixedShapeTensorArray.from_numpy_ndarray(tensors)
     pq.write_table(pa.table({"t": column}), tmp_path / "t.parquet")
@@ -257,26 +250,21 @@ def test_a_file_without_rows_is_an_empty_source(tmp_path):
 # Processes and threads
 
 
-def open_files() -> int:
-    links = (os.path.join("/proc/self/fd", fd) for fd in os.listdir("/proc/self/fd"))
-    return sum(os.path.exists(link) and ".parquet" in os.readlink(link) for link in links)
-
-
-def test_files_are_opened_when_read_and_given_back_by_close(files):
+def test_files_are_opened_when_read_and_released_by_close(files):
     gc.collect()
-    before = open_files()
+    before = len(open_files(".parquet"))
     source = ParquetDataSource(files)
-    assert open_files() == before
+    assert len(open_files(".parquet")) == before
     assert source[0]
-    assert open_files() == before + 1
+    assert len(open_files(".parquet")) == before + 1
     source.close()
-    assert open_files() == before
+    assert len(open_files(".parquet")) == before
     with source:
         assert source[0]
-    assert open_files() == before
+    assert len(open_files(".parquet")) == before
 
 
-def test_the_repr_is_the_same_in_every_process_and_tells_contents(files, tmp_path):
+def test_the_repr_is_the_same_in_every_process_and_identifies_contents(files, tmp_path):
     source = ParquetDataSource(files, columns=["id"])
     script = (
         "import sys; from grain_parquet import ParquetDataSource;"
@@ -296,7 +284,7 @@ def test_the_repr_is_the_same_in_every_process_and_tells_contents(files, tmp_pat
     assert repr(ParquetDataSource(moved)) != repr(ParquetDataSource(files[0]))
 
 
-def test_a_used_source_pickles_small_and_reads_on(source):
+def test_a_used_source_pickles_small_and_its_copy_reads(source):
     assert source.__getitems__(range(10))
     data = pickle.dumps(source)
     assert len(data) < 10_000
@@ -346,9 +334,6 @@ def test_many_threads_read_one_source(files, ids, cache_bytes):
     assert not wrong
 
 
-# Types that arrow treats in a way of its own
-
-
 @pytest.mark.parametrize("kind", ["string_view", "binary_view"])
 def test_views_are_read_one_by_one_and_many_at_a_time(tmp_path, kind):
     if not hasattr(pa, kind):
@@ -364,7 +349,37 @@ def test_views_are_read_one_by_one_and_many_at_a_time(tmp_path, kind):
     assert [row["t"] for row in ParquetIterDataset(tmp_path / "t.parquet")] == expected
 
 
-# Other file systems
+@pytest.mark.skipif(not hasattr(pa, "string_view"), reason="this version of arrow has no views")
+def test_views_inside_of_lists_and_structs_are_read_in_batches_of_any_size(tmp_path):
+    text, data = pa.string_view(), pa.binary_view()
+    values = {
+        pa.list_(text): lambda i: [f"{i}", None],
+        pa.large_list(data): lambda i: [b"%d" % i] * (i % 3),
+        pa.list_(text, 2): lambda i: ["a", f"{i}"],
+        pa.list_(pa.list_(text)): lambda i: [[f"{i}"], []],
+        pa.struct({"a": text, "b": pa.list_(data)}): lambda i: {"a": f"{i}", "b": [b"x"]},
+        pa.map_(text, text): lambda i: [("key", f"{i}")],
+    }
+    table = pa.table(
+        {
+            str(kind): pa.array([None if i % 7 == 6 else make(i) for i in range(40)], kind)
+            for kind, make in values.items()
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    source = ParquetDataSource(tmp_path / "t.parquet")
+    expected = table.to_pylist()
+    for size in (2, 11, 12, 13, 40):
+        assert source.__getitems__(range(size)) == expected[:size]
+    assert list(source) == expected
+    assert [with_lists(row) for row in ParquetIterDataset(tmp_path / "t.parquet")] == expected
+
+
+def with_lists(value):
+    """Return a value with lists in place of arrays."""
+    if isinstance(value, dict):
+        return {key: with_lists(item) for key, item in value.items()}
+    return [with_lists(item) for item in value] if isinstance(value, np.ndarray) else value
 
 
 def test_a_file_uri_may_be_quoted(tmp_path):

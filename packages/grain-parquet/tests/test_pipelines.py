@@ -1,4 +1,4 @@
-"""Pipelines over the source: one stream and one state, whoever computes it."""
+"""Pipelines over the source have one stream and one state with every executor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are missing, broken or no longer what they were, and bad arguments."""
+"""Missing, damaged and changed files, and wrong arguments."""
 
 from __future__ import annotations
 
@@ -59,14 +59,16 @@ def test_damaged_row_groups_are_reported_with_file_and_number(path):
     assert source[9]["x"] == 9
 
 
-def test_a_file_that_changed_under_a_pickled_source_is_refused(path):
+def test_a_file_that_changed_after_pickling_is_refused(path):
     data = pickle.dumps(ParquetDataSource(path))
     pq.write_table(pa.table({"x": np.arange(11)}), path, row_group_size=4)
-    with pytest.raises(ParquetFileError, match=r"a\.parquet has changed.*11 rows.*Make the source"):
+    with pytest.raises(
+        ParquetFileError, match=r"a\.parquet has changed.*11 rows.*Create the source"
+    ):
         pickle.loads(data)[0]
 
 
-def test_a_file_that_vanished_under_a_pickled_source_is_named(path, tmp_path):
+def test_a_file_that_was_removed_after_pickling_is_named(path, tmp_path):
     data = pickle.dumps(ParquetDataSource(path))
     (tmp_path / "a.parquet").unlink()
     with pytest.raises(FileNotFoundError, match=r"a\.parquet"):
@@ -80,7 +82,7 @@ def test_files_must_agree_in_the_columns_read(path, tmp_path):
         ParquetDataSource([path, other])
     with pytest.raises(ValueError, match=r"a\.parquet has no column 'y'; it has \['x'\]"):
         ParquetDataSource([other, path], columns=["y"])
-    with pytest.raises(ValueError, match="'x' is there twice"):
+    with pytest.raises(ValueError, match="'x' is given twice"):
         ParquetDataSource(path, columns=["x", "x"])
 
 
@@ -97,7 +99,7 @@ def test_arguments_of_another_kind_are_refused(path):
         ParquetDataSource(path, cache_bytes=-1)
 
 
-def test_files_of_nulls_alone_and_of_other_encodings_fit_together(tmp_path):
+def test_files_of_nulls_only_and_of_other_encodings_are_compatible(tmp_path):
     tables = {
         "a": pa.table({"t": pa.nulls(2)}),
         "b": pa.table({"t": ["x", None]}),
@@ -113,18 +115,18 @@ def test_files_of_nulls_alone_and_of_other_encodings_fit_together(tmp_path):
     assert source.__getcolumns__([0, 4]) is None
 
 
-def test_a_file_written_anew_with_other_values_and_the_same_size_is_refused(path):
+def test_a_file_replaced_by_another_of_the_same_size_is_refused(path):
     source = ParquetDataSource(path)
-    told, size = repr(source), os.path.getsize(path)
+    text, size = repr(source), os.path.getsize(path)
     data = pickle.dumps(source)
     pq.write_table(pa.table({"x": np.arange(10) + 7}), path, row_group_size=4, compression="none")
     assert os.path.getsize(path) == size
-    with pytest.raises(ParquetFileError, match=r"a\.parquet has changed.*others than now"):
+    with pytest.raises(ParquetFileError, match=r"a\.parquet has changed.*with other contents"):
         pickle.loads(data)[0]
-    assert repr(ParquetDataSource(path)) != told
+    assert repr(ParquetDataSource(path)) != text
 
 
-def test_a_file_that_may_not_be_read_says_so_and_not_that_it_is_damaged(path, monkeypatch):
+def test_a_file_without_permission_is_not_reported_as_damaged(path, monkeypatch):
     def refuse(*arguments, **options):
         raise PermissionError(13, "Permission denied")
 
@@ -140,7 +142,7 @@ def test_a_cache_of_no_size_is_refused(path, bytes_):
         ParquetDataSource(path, cache_bytes=bytes_)
 
 
-def test_an_index_beyond_64_bits_is_told_as_it_was_given(path):
+def test_an_index_beyond_64_bits_is_reported_as_given(path):
     with pytest.raises(IndexError, match=str(2**63 + 5)):
         ParquetDataSource(path).__getitems__(np.array([1, 2**63 + 5], np.uint64))
 
@@ -151,3 +153,47 @@ def test_two_columns_of_one_name_are_refused(tmp_path):
     for open_it in (ParquetDataSource, lambda path: list(ParquetIterDataset(path))):
         with pytest.raises(ValueError, match="'a'"):
             open_it(tmp_path / "t.parquet")
+
+
+READS = {
+    "source": lambda path: list(ParquetDataSource(path)),
+    "source batch": lambda path: ParquetDataSource(path).__getitems__(range(20)),
+    "source columns": lambda path: ParquetDataSource(path).__getcolumns__(range(20)),
+    "iter": lambda path: list(ParquetIterDataset(path)),
+    "iter batch": lambda path: list(ParquetIterDataset(path).batch(4)),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=list(READS))
+def test_damage_inside_of_a_page_is_found_where_the_file_has_checksums(tmp_path, read):
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(
+        pa.table({"x": np.arange(1000)}), path, write_page_checksum=True, compression="none",
+        use_dictionary=False,
+    )  # fmt: skip
+    read(path)
+    with open(path, "r+b") as file:
+        file.seek(500)
+        file.write(b"\x55")
+    with pytest.raises(ParquetFileError, match=r"row group 0 of .*a\.parquet.*checksum"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("read", "nested"),
+    # Lists of text do not stack.
+    [
+        (name, nested)
+        for name in READS
+        for nested in (False, True)
+        if name != "source columns" or not nested
+    ],
+)
+def test_text_that_is_not_utf_8_is_reported_with_file_and_column(tmp_path, read, nested):
+    path = str(tmp_path / "a.parquet")
+    column = pa.array([b"fine"] * 19 + [b"not \xff fine"]).view(pa.string())
+    if nested:
+        column = pa.ListArray.from_arrays(np.arange(21, dtype=np.int32), column)
+    pq.write_table(pa.table({"t": column}), path, use_dictionary=False)
+    with pytest.raises(ParquetFileError, match=r"column 't' of .*a\.parquet.*valid UTF-8"):
+        READS[read](path)
