@@ -1,4 +1,4 @@
-"""A plugin for the commands to use, and the commands in processes, pipes and terminals of their own."""
+"""Shared fixtures: a plugin with sources and writers, and commands in subprocesses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LinesSource:
 
     def __getitem__(self, index):
         if self.gate and index >= self.gate_at and os.getpid() != self.ungated:
-            # Says that it is here, and waits for a signal.
+            # Signal arrival, then wait to be killed.
             with open(self.gate, "w") as gate:
                 gate.write("here")
             threading.Event().wait()
@@ -116,7 +116,7 @@ def grain_sources():
 
 @pytest.fixture
 def code(tmp_path: Path) -> Path:
-    """A folder with the plugin's module alone."""
+    """Return a folder with the plugin's module."""
     code = tmp_path / "code"
     code.mkdir()
     (code / "lines_of_literals.py").write_text(MODULE)
@@ -125,7 +125,7 @@ def code(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """A folder that has what an installer leaves."""
+    """Return a folder with the plugin's installed metadata."""
     site = tmp_path / "site"
     info = site / "grain_lines-1.0.dist-info"
     info.mkdir(parents=True)
@@ -137,7 +137,7 @@ def site(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def lines(code: Path, monkeypatch: pytest.MonkeyPatch):
-    """The plugin's sources, registered in this process."""
+    """Register the plugin's sources in this process."""
     monkeypatch.syspath_prepend(code)
     specs = [
         PluginSpec(
@@ -192,7 +192,7 @@ def lines(code: Path, monkeypatch: pytest.MonkeyPatch):
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to be in."""
+    """Return an empty working directory."""
     folder = tmp_path / "data"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -201,7 +201,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def start(site: Path, code: Path):
-    """Starts the command in a process that sees this plugin alone; it is ended with the test."""
+    """Start the command in a subprocess that finds only this plugin; killed at the end of the test."""
     started: list[subprocess.Popen[str]] = []
     source = Path(grain.cli.__file__).parents[2]
 
@@ -239,13 +239,13 @@ def start(site: Path, code: Path):
 
 @pytest.fixture
 def wait_at():
-    """Waits until a process has come to the gate of its source; one that ended before is an error."""
+    """Wait until a process has reached the gate of its source; fail if the process ends before."""
 
     def wait(gate: str, process: subprocess.Popen[str]) -> None:
-        end = os.open(gate, os.O_RDWR)  # to read alone would wait for a writer that may never come
+        end = os.open(gate, os.O_RDWR)  # read-only would block until a writer opens the FIFO
         try:
             while not select.select([end], [], [], 0.1)[0]:
-                assert process.poll() is None, "it ended before it came to the gate"
+                assert process.poll() is None, "the process ended before it reached the gate"
         finally:
             os.close(end)
 

@@ -1,4 +1,4 @@
-"""`grain bench`: which ways of reading it measures, and what it says about them."""
+"""`grain bench`: the measured read modes and the output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ways(report: dict) -> list[tuple]:
     return [(c["order"], c["batch"], c["threads"], c["workers"]) for c in report["cases"]]
 
 
-def test_every_way_of_reading_is_measured(rows, capsys) -> None:
+def test_every_read_mode_is_measured(rows, capsys) -> None:
     report = measured(capsys, rows, "--batch", "8", "--threads", "2", "--workers", "1")
     assert (report["uri"], report["source"], report["length"]) == (rows, "LinesSource", 40)
     assert ways(report) == [
@@ -45,12 +45,12 @@ def test_every_way_of_reading_is_measured(rows, capsys) -> None:
         assert case["elements"] % max(1, case["batch"]) == 0
 
 
-def test_threads_and_workers_can_be_left_out_and_batches_fit_the_source(rows, capsys) -> None:
+def test_threads_and_workers_can_be_skipped_and_batches_fit_the_source(rows, capsys) -> None:
     report = measured(capsys, rows, "--batch", "1000", "--threads", "0", "--workers", "0")
     assert ways(report) == [("sequential", 0, 0, 0), ("shuffled", 0, 0, 0), ("shuffled", 40, 0, 0)]
 
 
-def test_a_table_is_for_people(rows, capsys) -> None:
+def test_the_default_output_is_a_table(rows, capsys) -> None:
     options = ["--seconds", "0.01", "--workers", "0", "--threads", "1"]
     assert main(["bench", rows, *options]) == 0
     first, header, *table = capsys.readouterr().out.splitlines()
@@ -75,14 +75,14 @@ def test_elements_that_do_not_stack_are_measured_one_by_one(lines, folder, capsy
     assert "structure" in batch
 
 
-def test_sources_without_an_index_are_measured_in_their_order(lines, capsys) -> None:
+def test_iter_sources_are_measured_sequentially(lines, capsys) -> None:
     report = measured(capsys, "squares://", "--workers", "0", "--columns", "square")
     assert report["length"] is None
     assert ways(report) == [("sequential", 0, 0, 0), ("sequential", 32, 0, 0)]
     assert not any(case["failure"] for case in report["cases"])
 
 
-def test_columns_are_picked_in_the_pipeline(rows, capsys) -> None:
+def test_columns_are_selected_in_the_pipeline(rows, capsys) -> None:
     report = measured(capsys, rows, "--columns", "id", "--workers", "0", "--threads", "0")
     assert not any(case["failure"] for case in report["cases"])
 
@@ -90,12 +90,14 @@ def test_columns_are_picked_in_the_pipeline(rows, capsys) -> None:
 @pytest.mark.parametrize(
     ("uri", "message"),
     [
-        ("none.lines", "none.lines is empty: there is nothing to measure."),
+        ("none.lines", "none.lines is empty: nothing to measure."),
         ("gone.lines", "gone.lines cannot be opened: No such file or directory: gone.lines"),
         ("bad.lines", "bad.lines: element 0 cannot be read: this line is bad: very bad"),
     ],
 )
-def test_what_cannot_be_measured_is_one_line_and_1(lines, folder, capsys, uri, message) -> None:
+def test_a_source_that_cannot_be_measured_is_one_line_and_exit_code_1(
+    lines, folder, capsys, uri, message
+) -> None:
     Path("none.lines").touch()
     Path("bad.lines").write_text("bad\n")
     assert main(["bench", uri]) == 1
@@ -103,7 +105,7 @@ def test_what_cannot_be_measured_is_one_line_and_1(lines, folder, capsys, uri, m
 
 
 @pytest.mark.parametrize("wrong", ["--batch=0", "--workers=-1", "--seconds=0", "--seconds=soon"])
-def test_wrong_usage_is_2(wrong, capsys) -> None:
+def test_wrong_arguments_exit_with_2(wrong, capsys) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["bench", "a.lines", wrong])
     assert ended.value.code == 2

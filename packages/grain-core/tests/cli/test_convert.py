@@ -1,4 +1,4 @@
-"""`grain convert`: what it writes, what it refuses, and that it leaves nothing half done."""
+"""`grain convert`: output, refused targets, and atomic writes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def written(path: str) -> list:
     return [eval(line) for line in Path(path).read_text().splitlines()]
 
 
-def test_all_elements_are_written_in_their_order(rows, capsys) -> None:
+def test_all_elements_are_written_in_order(rows, capsys) -> None:
     assert main(["convert", rows, "out.lines"]) == 0
     assert written("out.lines") == ROWS
     out, err = capsys.readouterr()
@@ -42,7 +42,7 @@ def test_records_of_bytes_are_encoded_and_decoded_by_their_format(rows, capsys) 
     assert Path("same.hexed").read_text() == Path("out.hexed").read_text()
 
 
-def test_some_elements_and_some_columns(rows, capsys) -> None:
+def test_start_count_and_columns_select_elements(rows, capsys) -> None:
     assert main(["convert", rows, "a.lines", "--start", "47", "--columns", "text", "--json"]) == 0
     assert written("a.lines") == [{"text": row["text"]} for row in ROWS[47:]]
     summary = json.loads(capsys.readouterr().out)
@@ -56,15 +56,15 @@ def test_some_elements_and_some_columns(rows, capsys) -> None:
     assert written("d.lines") == []
 
 
-def test_a_source_without_an_index_is_converted_too(lines, folder) -> None:
+def test_an_iter_source_is_converted_too(lines, folder) -> None:
     assert main(["convert", "squares://", "out.lines"]) == 0
     assert written("out.lines") == [{"square": i * i} for i in range(6)]
 
 
-def test_what_is_there_is_kept_unless_forced(rows, capsys) -> None:
+def test_an_existing_file_is_kept_without_force(rows, capsys) -> None:
     Path("out.lines").write_text("mine\n")
     assert main(["convert", rows, "out.lines"]) == 1
-    assert capsys.readouterr().err == "grain: out.lines is there already; --force replaces it.\n"
+    assert capsys.readouterr().err == "grain: out.lines exists: use --force to replace it.\n"
     assert Path("out.lines").read_text() == "mine\n"
     assert main(["convert", rows, "out.lines", "--force"]) == 0
     assert written("out.lines") == ROWS
@@ -75,7 +75,7 @@ def test_a_file_can_be_replaced_by_its_own_conversion(rows) -> None:
     assert written(rows) == [{"id": row["id"]} for row in ROWS]
 
 
-def test_a_file_that_appears_meanwhile_is_kept(rows, monkeypatch, capsys) -> None:
+def test_a_file_created_during_the_conversion_is_kept(rows, monkeypatch, capsys) -> None:
     import lines_of_literals
 
     write = lines_of_literals.write
@@ -86,13 +86,13 @@ def test_a_file_that_appears_meanwhile_is_kept(rows, monkeypatch, capsys) -> Non
 
     monkeypatch.setattr(lines_of_literals, "write", write_slowly)
     assert main(["convert", rows, "out.lines"]) == 1
-    assert "is there already" in capsys.readouterr().err
+    assert "exists: use --force" in capsys.readouterr().err
     assert Path("out.lines").read_text() == "somebody else's"
     assert sorted(os.listdir()) == ["out.lines", "rows.lines"]
 
 
 @pytest.mark.parametrize("force", [[], ["--force"]], ids=["new", "forced"])
-def test_a_full_disk_leaves_what_was_there_and_nothing_else(rows, capsys, force) -> None:
+def test_a_full_disk_leaves_only_the_existing_file(rows, capsys, force) -> None:
     if force:
         Path("out.lines").write_text("mine\n")
     before = sorted(os.listdir())
@@ -104,7 +104,7 @@ def test_a_full_disk_leaves_what_was_there_and_nothing_else(rows, capsys, force)
         assert Path("out.lines").read_text() == "mine\n"
 
 
-def test_an_element_that_cannot_be_read_leaves_nothing(rows, capsys) -> None:
+def test_an_unreadable_element_leaves_no_file(rows, capsys) -> None:
     with open("rows.lines", "a") as file:
         file.write("bad\n")
     assert main(["convert", rows, "out.lines"]) == 1
@@ -117,12 +117,16 @@ def test_an_element_that_cannot_be_read_leaves_nothing(rows, capsys) -> None:
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
-        ("rows.fewer", "out.lines", "MiscountingSource.__getitems__ gave 7 records for 8 indices"),
-        ("rows.lines", "out.some", "its writer stopped after 3 elements, without an error"),
-        ("rows.lines", "out.miscounted", "its writer got 50 elements and says that it wrote 51"),
+        (
+            "rows.fewer",
+            "out.lines",
+            "MiscountingSource.__getitems__ returned 7 records for 8 indices",
+        ),
+        ("rows.lines", "out.some", "its writer stopped after 3 elements without an error"),
+        ("rows.lines", "out.miscounted", "its writer received 50 elements but returned 51"),
     ],
 )
-def test_a_source_or_writer_that_loses_elements_is_found_out_and_leaves_nothing(
+def test_a_source_or_writer_that_loses_elements_is_an_error_and_leaves_no_file(
     rows, capsys, source, target, message
 ) -> None:
     os.rename(rows, source)
@@ -135,7 +139,7 @@ def test_a_source_or_writer_that_loses_elements_is_found_out_and_leaves_nothing(
     ("arguments", "message"),
     [
         (["gone.lines", "out.lines"], "gone.lines cannot be opened: No such file or directory"),
-        (["rows.lines", "no/out.lines"], "there is no directory"),
+        (["rows.lines", "no/out.lines"], "does not exist"),
         (["rows.lines", "folder.lines"], "folder.lines is a directory"),
         (["rows.lines", "out*.lines"], "is a pattern"),
         (["rows.lines", "out.unknown"], "Nothing that is installed opens 'out.unknown'"),
@@ -144,7 +148,7 @@ def test_a_source_or_writer_that_loses_elements_is_found_out_and_leaves_nothing(
         (["rows.lines", "out.lines", "--columns", "nope"], "has no column 'nope'"),
     ],
 )
-def test_a_users_mistake_is_one_line_and_1_and_nothing_is_written(
+def test_wrong_input_is_one_line_and_exit_code_1_and_no_file_is_written(
     rows, capsys, arguments, message
 ) -> None:
     Path("folder.lines").mkdir()
@@ -158,7 +162,7 @@ def test_a_users_mistake_is_one_line_and_1_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
-def test_a_signal_ends_it_without_a_word_and_leaves_nothing(
+def test_a_signal_ends_the_command_silently_and_leaves_no_file(
     folder, start, wait_at, number, exit_code
 ) -> None:
     Path("rows.lines").write_text("".join(f"{row!r}\n" for row in ROWS))

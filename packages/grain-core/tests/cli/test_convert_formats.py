@@ -1,4 +1,4 @@
-"""`grain convert` from each published format to each other: elements come back as they were."""
+"""`grain convert` between the published formats preserves elements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytest.importorskip("grain_arrayrecord")
 pytest.importorskip("grain_parquet")
 pytest.importorskip("grain_jsonl")
 
-# Names of files, and what of an element their format keeps as it is.
+# A file name per format.
 FORMATS = {"parquet": "a.parquet", "arrayrecord": "a.array_record", "jsonl": "a.jsonl"}
 
 
@@ -30,7 +30,7 @@ def elements_of(path: str) -> list:
 
 
 def plain(value):
-    """A value with numpy's numbers and arrays as Python's."""
+    """Return a value with numpy scalars and arrays as Python objects."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
@@ -45,7 +45,9 @@ def rows() -> list[dict]:
 
 
 @pytest.mark.parametrize(("first", "second"), [*itertools.permutations(FORMATS, 2)])
-def test_there_and_back_is_where_one_was(folder: Path, rows, capsys, first, second) -> None:
+def test_a_round_trip_through_another_format_preserves_elements(
+    folder: Path, rows, capsys, first, second
+) -> None:
     write, path = default_manager().writer(FORMATS[first])
     assert write(path, rows) == 30
     before = elements_of(path)
@@ -67,9 +69,9 @@ def test_dtypes_and_shapes_survive_array_record(folder: Path) -> None:
     assert read["blob"] == b"\x00\xff"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="has no such limit")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
 @pytest.mark.parametrize("target", list(FORMATS.values()))
-def test_when_no_more_can_be_written_nothing_is_left(folder: Path, target) -> None:
+def test_a_failed_write_leaves_no_file(folder: Path, target) -> None:
     write, path = default_manager().writer("big.jsonl")
     noise = np.random.default_rng(0).integers(0, 10**15, 4000).tolist()
     write(path, [{"id": number, "text": str(number)} for number in noise])

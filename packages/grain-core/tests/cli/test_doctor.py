@@ -1,4 +1,4 @@
-"""`grain doctor`: what it looks at, and when it says that something is wrong."""
+"""`grain doctor`: the findings and the exit code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from grain.cli.doctor.finding import Finding, Level
 from grain.version import __version__
 
 
-def test_it_looks_at_everything_and_says_that_all_is_well(start, folder) -> None:
+def test_all_checks_run_and_a_good_installation_has_no_problems(start, folder) -> None:
     process = start("doctor", "--json", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out, err = process.communicate()
     report = json.loads(out)
@@ -37,15 +37,15 @@ def test_it_looks_at_everything_and_says_that_all_is_well(start, folder) -> None
 
 @pytest.fixture
 def found(monkeypatch):
-    """Makes the command find something."""
+    """Replace the findings of the command."""
 
     def found(*findings: Finding) -> None:
-        monkeypatch.setattr(doctor, "_examined", lambda: findings)
+        monkeypatch.setattr(doctor, "all_findings", lambda: findings)
 
     return found
 
 
-def test_notes_are_no_failure_and_come_with_advice(found, capsys) -> None:
+def test_notes_are_shown_with_advice_and_do_not_fail(found, capsys) -> None:
     found(
         Finding(name="a", detail="is good"),
         Finding(name="b", detail="is small", level=Level.NOTE, advice="Make it larger."),
@@ -57,21 +57,21 @@ def test_notes_are_no_failure_and_come_with_advice(found, capsys) -> None:
         "b        note    is small",
         "",
         "note: b: is small",
-        "  to do: Make it larger.",
+        "  fix: Make it larger.",
         "",
-        "All is well.",
+        "No problems found.",
     ]
 
 
-def test_a_problem_is_1_and_comes_last(found, capsys) -> None:
+def test_problems_come_last_and_exit_with_1(found, capsys) -> None:
     found(
-        Finding(name="c", detail="is broken", level=Level.PROBLEM, advice="Mend it."),
+        Finding(name="c", detail="is broken", level=Level.PROBLEM, advice="Replace it."),
         Finding(name="b", detail="is small", level=Level.NOTE),
     )
     assert main(["doctor"]) == 1
     assert capsys.readouterr().out.splitlines()[-4:] == [
         "problem: c: is broken",
-        "  to do: Mend it.",
+        "  fix: Replace it.",
         "",
         "1 problem.",
     ]
@@ -87,7 +87,7 @@ def test_googles_distribution_over_ours_is_a_problem(site, start, folder) -> Non
     out, err = process.communicate()
     assert (process.returncode, err) == (1, "")
     assert "problem: import name: google's own distribution 'grain' 0.2.18" in out
-    assert "to do: pip uninstall grain" in out
+    assert "fix: pip uninstall grain" in out
 
 
 def test_a_plugin_that_cannot_be_imported_is_a_problem(site, code, start, folder) -> None:
@@ -96,13 +96,13 @@ def test_a_plugin_that_cannot_be_imported_is_a_problem(site, code, start, folder
     out, err = process.communicate()
     assert (process.returncode, err) == (1, "")
     assert "No module named 'lines_of_literals'" in out
-    assert "to do: pip install --upgrade grain-lines" in out
+    assert "fix: pip install --upgrade grain-lines" in out
 
 
-def test_files_that_hide_the_library_are_noted(tmp_path, monkeypatch) -> None:
+def test_files_that_shadow_the_library_are_noted(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "grain.py").touch()
-    notes = list(software._shadows(Path(software.__file__).parents[2]))
+    notes = list(software.shadowing_files(Path(software.__file__).parents[2]))
     assert [note.level for note in notes] == [Level.NOTE]
     assert str(tmp_path / "grain.py") in notes[0].detail
 
@@ -110,7 +110,7 @@ def test_files_that_hide_the_library_are_noted(tmp_path, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("quota", "level"), [(None, Level.OK), (8.0, Level.OK), (4.0, Level.OK), (1.5, Level.NOTE)]
 )
-def test_a_containers_share_below_its_cores_is_noted(quota, level) -> None:
+def test_a_cpu_quota_below_the_number_of_cores_is_noted(quota, level) -> None:
     finding = machine.cores(4, 8, quota)
     assert finding.level is level
     assert finding.detail.startswith("4 of 8 usable")
@@ -120,10 +120,10 @@ def test_a_containers_share_below_its_cores_is_noted(quota, level) -> None:
 @pytest.mark.parametrize(
     ("text", "quota"), [("150000 100000", 1.5), ("max 100000", None), ("nonsense", None)]
 )
-def test_the_share_is_read_from_the_control_group(tmp_path: Path, text, quota) -> None:
+def test_the_cpu_quota_is_read_from_the_control_group(tmp_path: Path, text, quota) -> None:
     (tmp_path / "cpu.max").write_text(text)
-    assert machine._quota(tmp_path / "cpu.max") == quota
-    assert machine._quota(tmp_path / "none") is None
+    assert machine.cpu_quota(tmp_path / "cpu.max") == quota
+    assert machine.cpu_quota(tmp_path / "none") is None
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ def test_a_small_or_full_shared_memory_is_noted(total, free, level) -> None:
     assert ("--shm-size" in finding.advice) == (level is Level.NOTE)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="has no such limit")
-def test_few_open_files_are_noted() -> None:
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+def test_a_low_limit_of_open_files_is_noted() -> None:
     assert machine.open_files(1024, 4096).level is Level.OK
     assert machine.open_files(-1, -1).detail == "unlimited at once, at most unlimited"
     few = machine.open_files(256, 4096)
@@ -149,18 +149,18 @@ def test_few_open_files_are_noted() -> None:
     assert "ulimit -n" in few.advice
 
 
-def test_shared_memory_that_cannot_be_had_is_said(monkeypatch) -> None:
+def test_a_failed_allocation_of_shared_memory_is_reported(monkeypatch) -> None:
     def refuse(*arguments: object, **options: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(machine.shared_memory, "SharedMemory", refuse)
-    assert machine._named_memory().level is Level.PROBLEM
+    assert machine.named_memory().level is Level.PROBLEM
     monkeypatch.setattr(machine.os, "posix_fallocate", refuse)
-    finding = machine._anonymous_memory()
+    finding = machine.anonymous_memory()
     assert finding.level is Level.NOTE
     assert "No space left" in finding.detail
     monkeypatch.setattr(machine.tempfile, "TemporaryFile", refuse)
-    assert "TMPDIR" in machine._temporary_files().advice
+    assert "TMPDIR" in machine.temporary_files().advice
 
 
 def test_variables_are_shown_misspelt_ones_noted_and_wrong_ones_problems() -> None:
@@ -185,7 +185,7 @@ def test_variables_are_shown_misspelt_ones_noted_and_wrong_ones_problems() -> No
     assert "GRAIN_PLUGINS_DISABLE" in found["GRAIN_PLUGIN_DISABLE"].advice
     assert "'soon'" in found["GRAIN_PROCESS_START_TIMEOUT"].detail
     (nothing,) = environment.findings({})
-    assert nothing.detail == "no GRAIN_… is set"
+    assert nothing.detail == "no GRAIN_… variable is set"
     assert any(
         "BYTECODE" in f.detail for f in environment.findings({"PYTHONDONTWRITEBYTECODE": "1"})
     )
@@ -194,19 +194,19 @@ def test_variables_are_shown_misspelt_ones_noted_and_wrong_ones_problems() -> No
 @pytest.mark.parametrize(
     ("program", "level", "detail"),
     [
-        ("print(0.5)", Level.OK, "works, started and done in 0.5 s"),
+        ("print(0.5)", Level.OK, "works, 0.5 s from start to end"),
         ("print(11)", Level.NOTE, "works, but took 11.0 s to start"),
         ("raise OSError('no processes')", Level.PROBLEM, "ended with 1: OSError: no processes"),
         ("import os; os.kill(os.getpid(), 9)", Level.PROBLEM, "ended with -9: no message"),
     ],
 )
-def test_what_became_of_the_worker_process_is_said(program, level, detail) -> None:
+def test_the_result_of_the_worker_process_is_reported(program, level, detail) -> None:
     finding = workers.finding(program)
     assert (finding.level, finding.detail) == (level, detail)
     assert ("num_workers=0" in finding.advice) == (level is Level.PROBLEM)
 
 
-def test_a_worker_process_that_hangs_is_given_up() -> None:
+def test_a_worker_process_that_hangs_is_a_problem() -> None:
     finding = workers.finding("import threading; threading.Event().wait()", limit=0.1)
-    assert finding.detail == "gave nothing within 0.1 seconds"
+    assert finding.detail == "no elements within 0.1 seconds"
     assert finding.level is Level.PROBLEM

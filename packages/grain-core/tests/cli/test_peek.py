@@ -40,7 +40,7 @@ def test_the_first_elements_are_shown_with_index_path_type_and_value(rows, capsy
     ]
 
 
-def test_five_elements_are_shown_unless_told_otherwise(rows, capsys) -> None:
+def test_five_elements_are_shown_by_default(rows, capsys) -> None:
     assert main(["peek", rows]) == 0
     indices = [line for line in capsys.readouterr().out.splitlines() if line.startswith("[")]
     assert indices == ["[0]", "[1]", "[2]", "[3]", "[4]"]
@@ -51,14 +51,16 @@ def test_five_elements_are_shown_unless_told_otherwise(rows, capsys) -> None:
 @pytest.mark.parametrize(
     ("start", "indices"), [("5", [5, 6]), ("-2", [5, 6]), ("-99", [0, 1, 2, 3, 4]), ("6", [6])]
 )
-def test_it_starts_where_told_and_ends_with_the_source(rows, capsys, start, indices) -> None:
+def test_start_selects_the_first_element_and_the_source_ends_the_output(
+    rows, capsys, start, indices
+) -> None:
     assert main(["peek", rows, "--start", start, "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)["elements"]
     assert [element["index"] for element in shown] == indices
     assert [element["leaves"][0]["value"] for element in shown] == indices
 
 
-def test_json_has_what_a_script_needs(rows, capsys) -> None:
+def test_json_contains_source_length_and_leaves(rows, capsys) -> None:
     assert main(["peek", rows, "-n", "1", "--start", "2", "--json", "--columns", "text"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "uri": "rows.lines",
@@ -75,7 +77,7 @@ def test_json_has_what_a_script_needs(rows, capsys) -> None:
     }
 
 
-def test_an_empty_source_is_no_failure(lines, folder, capsys) -> None:
+def test_an_empty_source_is_not_an_error(lines, folder, capsys) -> None:
     Path("none.lines").touch()
     assert main(["peek", "none.lines"]) == 0
     assert capsys.readouterr().out == "none.lines: 0 elements, LinesSource\n"
@@ -83,7 +85,7 @@ def test_an_empty_source_is_no_failure(lines, folder, capsys) -> None:
     assert json.loads(capsys.readouterr().out)["elements"] == []
 
 
-def test_records_of_bytes_are_decoded_unless_raw_ones_are_wanted(lines, folder, capsys) -> None:
+def test_records_of_bytes_are_decoded_unless_raw_is_given(lines, folder, capsys) -> None:
     Path("a.hexed").write_text((b"!{'id': 3}").hex() + "\n" + b"foreign".hex() + "\n")
     assert main(["peek", "a.hexed"]) == 0
     assert "  id  int  3\n" in (out := capsys.readouterr().out)
@@ -98,16 +100,19 @@ def test_records_of_bytes_are_decoded_unless_raw_ones_are_wanted(lines, folder, 
         (["gone.lines"], "gone.lines cannot be opened: No such file or directory: gone.lines"),
         (["rows.lines", "-o", "nope=1"], "unexpected keyword argument 'nope'"),
         (["rows.lines", "--columns", "id,nope"], "element 0 has no column 'nope'; it has id, text"),
-        (["rows.lines", "--start", "7"], "--start 7 is beyond the 7 elements"),
+        (["rows.lines", "--start", "7"], "--start 7 is out of range: rows.lines has 7 elements"),
         (["bad.lines"], "bad.lines: element 0 cannot be read: this line is bad: very bad"),
         (["x.unknown"], "Nothing that is installed opens 'x.unknown'"),
-        (["."], ". is a directory; give its files as a pattern in quotes, such as"),
+        (["."], ". is a directory: give its files as a quoted pattern, such as"),
         (["rows.lines", "-o", "needs=s3fs"], "rows.lines cannot be opened: Install s3fs"),
         (["ghost://x"], "Nothing that is installed opens 'ghost://x'"),
-        (["plain.lines", "--columns", "id"], "element 0 is int, which has none"),
+        (
+            ["plain.lines", "--columns", "id"],
+            "--columns needs elements that are dicts, but element 0 is int",
+        ),
     ],
 )
-def test_a_users_mistake_is_one_line_and_1(rows, capsys, arguments, message) -> None:
+def test_wrong_input_is_one_line_and_exit_code_1(rows, capsys, arguments, message) -> None:
     Path("bad.lines").write_text("bad\n")
     Path("plain.lines").write_text("3\n")
     assert main(["peek", *arguments]) == 1
@@ -117,16 +122,18 @@ def test_a_users_mistake_is_one_line_and_1(rows, capsys, arguments, message) -> 
     assert err.count("\n") == 1
 
 
-def test_what_is_published_and_not_installed_is_named_with_its_command(folder, start) -> None:
+def test_a_published_plugin_that_is_not_installed_is_named_with_its_install_command(
+    folder, start
+) -> None:
     process = start("peek", "a.parquet", stderr=-1)
     err = process.communicate()[1]
     assert process.returncode == 1
-    # This process has them all blocked but one, or not installed.
+    # In this process every other plugin is blocked or not installed.
     assert "grain-parquet" in err
     assert "pip install" in err or "GRAIN_PLUGINS" in err
 
 
-def test_a_bug_of_a_source_keeps_its_traceback(lines, folder) -> None:
+def test_a_defect_of_a_source_keeps_its_traceback(lines, folder) -> None:
     Path("bug.lines").write_text("bug\n")
     with pytest.raises(AttributeError, match="a bug"):
         main(["peek", "bug.lines"])
@@ -136,21 +143,21 @@ def test_a_bug_of_a_source_keeps_its_traceback(lines, folder) -> None:
     "arguments",
     [["peek"], ["peek", "a", "-n", "-1"], ["peek", "a", "-n", "x"], ["peek", "a", "-o", "novalue"]],
 )
-def test_wrong_usage_is_2(arguments, capsys) -> None:
+def test_wrong_arguments_exit_with_2(arguments, capsys) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
     assert "usage: grain peek" in capsys.readouterr().err
 
 
-def test_sources_without_an_index_are_read_in_their_order(lines, capsys) -> None:
+def test_iter_sources_are_read_sequentially(lines, capsys) -> None:
     assert main(["peek", "squares://", "--start", "4", "--json", "--columns", "square"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["length"] is None
     values = [(e["index"], e["leaves"][0]["value"]) for e in shown["elements"]]
     assert values == [(4, 16), (5, 25)]
     assert main(["peek", "squares://", "-n", "1"]) == 0
-    assert "squares://: elements in their order, Squares\n\n[0]" in capsys.readouterr().out
+    assert "squares://: elements in sequence, Squares\n\n[0]" in capsys.readouterr().out
     assert main(["peek", "squares://", "--start", "-1"]) == 1
     assert "no known length" in capsys.readouterr().err
 
@@ -205,11 +212,11 @@ def test_a_reason_is_one_line_of_a_bounded_length() -> None:
     assert len(reason(ValueError("all datasets there are, " * 1000))) == 501
 
 
-def test_a_pattern_that_the_shell_replaced_says_to_use_quotes(rows, capsys) -> None:
+def test_a_pattern_expanded_by_the_shell_gets_advice_to_quote_it(rows, capsys) -> None:
     Path("more.lines").touch()
     with pytest.raises(SystemExit, match="2"):
         main(["peek", rows, "more.lines"])
-    assert "unrecognized arguments: more.lines. Put a pattern in quotes" in capsys.readouterr().err
+    assert "unrecognized arguments: more.lines. Quote a pattern" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         main(["peek", rows, "--nothing"])
     assert "unrecognized arguments: --nothing\n" in capsys.readouterr().err

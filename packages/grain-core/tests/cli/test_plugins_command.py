@@ -1,4 +1,4 @@
-"""`grain plugins`: what it prints and the exit code it gives."""
+"""`grain plugins`: output and exit codes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grain.version import __version__
 
 
 def install(site: Path, distribution: str, hooks: str, requires: str = "grain-core>=1,<2") -> None:
-    """Puts a plugin into a directory as an installer would."""
+    """Install a plugin into a directory."""
     package = distribution.replace("-", "_")
     info = site / f"{package}-1.0.dist-info"
     info.mkdir(parents=True)
@@ -48,13 +48,13 @@ def grain_sources():
 
 @pytest.fixture
 def grain(tmp_path: Path):
-    """Runs the command in a process of its own that sees the plugins a test installs."""
+    """Run the command in a subprocess that finds only the plugins installed by the test."""
     site = tmp_path / "site"
     site.mkdir()
     source = Path(sys.modules["grain.cli"].__file__).parents[2]
 
     def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        # The plugins of the environment that runs the tests are kept out of the picture.
+        # The plugins of the test environment must not be found.
         program = (
             "import sys, pluggy, grain.sources\n"
             "from grain.cli import main\n"
@@ -94,14 +94,14 @@ def test_list_shows_name_distribution_version_status_and_what_is_provided(grain)
     assert re.search(r'pip install "(grain-core\[parquet\]>=1,<2|.*grain-parquet)"', done.stdout)
 
 
-def test_list_without_plugins_says_so_and_what_could_be_installed(grain) -> None:
+def test_list_without_plugins_shows_what_can_be_installed(grain) -> None:
     done = grain("plugins", "list")
     assert done.returncode == 0
     assert "No plugins are installed." in done.stdout
     assert "ArrayRecordDataSource" in done.stdout
 
 
-def test_list_includes_faulty_plugins_and_is_no_failure_itself(grain) -> None:
+def test_list_includes_faulty_plugins_and_exits_with_0(grain) -> None:
     install(grain.site, "grain-bad", "raise RuntimeError('nope')")
     install(grain.site, "grain-old", "", requires="grain-core<1")
     done = grain("plugins", "list", GRAIN_PLUGINS_STRICT="1")
@@ -110,7 +110,7 @@ def test_list_includes_faulty_plugins_and_is_no_failure_itself(grain) -> None:
     assert "incompatible" in done.stdout
 
 
-def test_list_as_json_holds_everything(grain) -> None:
+def test_list_as_json_contains_everything(grain) -> None:
     install(grain.site, "grain-good", GOOD)
     install(grain.site, "grain-bad", "raise RuntimeError('nope')")
     done = grain("plugins", "list", "--json", GRAIN_PLUGINS_DISABLE="good")
@@ -130,7 +130,7 @@ def test_list_as_json_holds_everything(grain) -> None:
     assert good["version"] == "1.0"
 
 
-def test_check_gives_0_when_all_is_well_and_blocked_plugins_are_well(grain) -> None:
+def test_check_exits_with_0_without_problems_and_blocked_plugins_are_no_problem(grain) -> None:
     install(grain.site, "grain-good", GOOD)
     install(grain.site, "grain-bad", "raise RuntimeError('nope')")
     done = grain("plugins", "check", GRAIN_PLUGINS_DISABLE="bad")
@@ -140,7 +140,7 @@ def test_check_gives_0_when_all_is_well_and_blocked_plugins_are_well(grain) -> N
 
 
 @pytest.mark.parametrize(
-    ("distribution", "hooks", "requires", "status", "cure"),
+    ("distribution", "hooks", "requires", "status", "fix"),
     [
         ("grain-bad", "raise RuntimeError('nope')", "numpy", "failed", "reinstall grain-bad"),
         ("grain-lacking", LACKING, "numpy", "failed", "pip install not-there"),
@@ -148,15 +148,15 @@ def test_check_gives_0_when_all_is_well_and_blocked_plugins_are_well(grain) -> N
         ("grain-twin", GOOD, "numpy", "duplicate", "pip uninstall grain-good or grain-twin"),
     ],
 )
-def test_check_gives_1_and_says_what_mends_it(
-    grain, distribution: str, hooks: str, requires: str, status: str, cure: str
+def test_check_exits_with_1_and_prints_the_fix(
+    grain, distribution: str, hooks: str, requires: str, status: str, fix: str
 ) -> None:
     install(grain.site, "grain-good", GOOD)
     install(grain.site, distribution, hooks, requires)
     done = grain("plugins", "check")
     assert done.returncode == 1
     assert f"of {distribution} 1.0 is {status}" in done.stdout
-    assert cure in done.stdout
+    assert fix in done.stdout
     assert done.stderr == ""
     checked = grain("plugins", "check", "--json")
     assert checked.returncode == 1
@@ -166,7 +166,7 @@ def test_check_gives_1_and_says_what_mends_it(
     assert any(distribution in problem for problem in report["problems"])
 
 
-def test_check_names_a_plugin_that_is_not_light_to_list_without_failing(grain) -> None:
+def test_check_notes_a_plugin_whose_listing_imports_heavy_modules(grain) -> None:
     install(grain.site, "grain-good", "import heavy_thing\n" + GOOD)
     (grain.site / "heavy_thing.py").touch()
     done = grain("plugins", "check")
@@ -174,7 +174,7 @@ def test_check_names_a_plugin_that_is_not_light_to_list_without_failing(grain) -
     assert "note: listing 'good' of grain-good 1.0 imports heavy_thing" in done.stdout
 
 
-def test_check_says_when_googles_distribution_is_installed_too(grain) -> None:
+def test_check_reports_an_installed_distribution_of_google(grain) -> None:
     info = grain.site / "grain-0.2.18.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: grain\nVersion: 0.2.18\n\n")
@@ -183,13 +183,13 @@ def test_check_says_when_googles_distribution_is_installed_too(grain) -> None:
     assert "google's own distribution 'grain' 0.2.18" in done.stdout
 
 
-def test_a_name_in_the_variables_that_nobody_has_is_a_problem(grain) -> None:
+def test_an_unknown_plugin_in_the_variables_is_a_problem(grain) -> None:
     done = grain("plugins", "check", GRAIN_PLUGINS="parqet")
     assert done.returncode == 1
     assert "GRAIN_PLUGINS names 'parqet'" in done.stdout
 
 
-def test_a_reader_that_goes_away_is_no_traceback(grain) -> None:
+def test_a_closed_pipe_causes_no_traceback(grain) -> None:
     read, write = os.pipe()
     os.close(read)
     program = "import sys; from grain.cli import main; sys.exit(main(['plugins', 'list']))"
@@ -203,14 +203,14 @@ def test_a_reader_that_goes_away_is_no_traceback(grain) -> None:
     assert done.returncode == 1
 
 
-def test_without_a_command_help_is_shown_and_the_exit_code_is_that_of_wrong_use(capsys) -> None:
+def test_without_a_command_help_is_shown_and_the_exit_code_is_2(capsys) -> None:
     assert main([]) == 2
     assert "plugins" in capsys.readouterr().out
     assert main(["plugins"]) == 2
     assert "check" in capsys.readouterr().out
 
 
-def test_wrong_arguments_end_with_2(capsys) -> None:
+def test_wrong_arguments_exit_with_2(capsys) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["plugins", "lsit"])
     assert ended.value.code == 2

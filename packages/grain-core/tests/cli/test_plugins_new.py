@@ -1,4 +1,4 @@
-"""`grain plugins new`: a package that is whole, keeps its contract, and takes nobody's place."""
+"""`grain plugins new`: a complete package that passes conformance and overwrites nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def contents(folder: pathlib.Path) -> dict[str, str]:
 
 
 def install(package: pathlib.Path, site: pathlib.Path) -> None:
-    """Puts a package into a directory as an installer would, without building it."""
+    """Install a package into a directory without building it."""
     project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
     [(name, module)] = project["entry-points"]["grain.plugins"].items()
     info = site / f"{module.partition('.')[0]}-0.1.0.dist-info"
@@ -39,7 +39,7 @@ def install(package: pathlib.Path, site: pathlib.Path) -> None:
 
 
 @each_kind
-def test_a_new_plugin_is_found_and_keeps_its_contract_as_it_stands(tmp_path, kind):
+def test_a_new_plugin_is_found_and_passes_conformance_unchanged(tmp_path, kind):
     assert main(["plugins", "new", "two-words", "--kind", kind, "--directory", str(tmp_path)]) == 0
     package, site = tmp_path / "grain-two-words", tmp_path / "site"
     install(package, site)
@@ -99,24 +99,24 @@ def test_no_line_is_longer_than_its_own_linter_allows(kind):
     assert not [each for each in lines if each[0].endswith(".py") and len(each[1]) > allowed]
 
 
-def test_what_is_there_is_never_overwritten(tmp_path, capsys):
+def test_existing_files_are_never_overwritten(tmp_path, capsys):
     arguments = ["plugins", "new", "mine", "--kind", "source", "--directory", str(tmp_path)]
     assert main(arguments) == 0
     (tmp_path / "grain-mine/README.md").write_text("my words\n")
     before = contents(tmp_path)
     assert main([*arguments[:-3], "transform", *arguments[-2:]]) == 1
     assert contents(tmp_path) == before
-    assert "is there already, and is left as it is" in capsys.readouterr().err
+    assert "exists and was not changed" in capsys.readouterr().err
 
 
-def test_a_file_in_the_place_of_the_folder_is_left_alone(tmp_path, capsys):
+def test_a_file_with_the_name_of_the_folder_is_not_changed(tmp_path, capsys):
     (tmp_path / "grain-mine").write_text("a file")
     assert main(["plugins", "new", "mine", "--kind", "source", "--directory", str(tmp_path)]) == 1
     assert contents(tmp_path) == {"grain-mine": "a file"}
-    assert "is there already" in capsys.readouterr().err
+    assert "exists and was not changed" in capsys.readouterr().err
 
 
-def test_an_empty_folder_and_a_directory_that_is_not_there_are_filled(tmp_path):
+def test_an_empty_folder_is_used_and_a_missing_directory_is_created(tmp_path):
     (tmp_path / "a/grain-mine").mkdir(parents=True)
     for directory in ("a", "b/c"):
         where = str(tmp_path / directory)
@@ -124,59 +124,59 @@ def test_an_empty_folder_and_a_directory_that_is_not_there_are_filled(tmp_path):
     assert contents(tmp_path / "a") == contents(tmp_path / "b/c")
 
 
-def test_a_directory_that_cannot_be_made_is_an_error_in_one_line(tmp_path, capsys):
+def test_a_directory_that_cannot_be_created_is_an_error_in_one_line(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     where = str(tmp_path / "file")
     assert main(["plugins", "new", "mine", "--kind", "source", "--directory", where]) == 1
     assert "cannot be written" in capsys.readouterr().err
 
 
-def test_the_folder_is_made_here_unless_told_and_the_next_steps_are_said(
+def test_the_folder_is_created_in_the_working_directory_and_next_steps_are_printed(
     tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
     assert main(["plugins", "new", "grain-mine", "--kind", "transform"]) == 0
     assert (tmp_path / "grain-mine/src/grain_mine/transform.py").is_file()
-    said = capsys.readouterr().out
-    assert "pip install -e grain-mine" in said
-    assert "grain conformance mine" in said
+    out = capsys.readouterr().out
+    assert "pip install -e grain-mine" in out
+    assert "grain conformance mine" in out
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
-        ("", "cannot be a plugin's name"),
-        ("grain-", "cannot be a plugin's name"),
-        ("My_Format", "'my-format' would do"),
-        ("my--format", "'my-format' would do"),
-        ("a.b", "'a-b' would do"),
-        ("3d", "a lower-case letter first"),
-        ("../up", "'up' would do"),
-        ("mine\n", "'mine' would do"),
-        ("größe", "cannot be a plugin's name"),
-        ("a" * 41, "41 characters long"),
+        ("", "is not a valid plugin name"),
+        ("grain-", "is not a valid plugin name"),
+        ("My_Format", "Use 'my-format'"),
+        ("my--format", "Use 'my-format'"),
+        ("a.b", "Use 'a-b'"),
+        ("3d", "starting with a letter"),
+        ("../up", "Use 'up'"),
+        ("mine\n", "Use 'mine'"),
+        ("größe", "is not a valid plugin name"),
+        ("a" * 41, "has 41 characters"),
         ("core", "grain-core is a package of grain itself"),
         ("grain-parquet", "grain-parquet is a package of grain itself"),
     ],
 )
-def test_a_name_that_will_not_do_is_refused_with_the_reason(tmp_path, capsys, given, said):
+def test_an_invalid_name_is_refused_with_the_reason(tmp_path, capsys, given, message):
     assert main(["plugins", "new", given, "--kind", "source", "--directory", str(tmp_path)]) == 1
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(("name", "kind"), [("filter", "transform"), ("range", "source")])
-def test_a_name_whose_class_the_core_has_is_refused(tmp_path, capsys, name, kind):
+def test_a_name_whose_class_exists_in_the_core_is_refused(tmp_path, capsys, name, kind):
     assert main(["plugins", "new", name, "--kind", kind, "--directory", str(tmp_path)]) == 1
     assert class_name("mine", kind) == {"transform": "Mine", "source": "MineDataSource"}[kind]
-    assert "which grain itself has" in capsys.readouterr().err
+    assert "which is a name of grain itself" in capsys.readouterr().err
 
 
-def test_a_longest_name_is_taken():
+def test_a_name_of_the_maximum_length_is_accepted():
     assert plugin_name("a" * 40) == "a" * 40
 
 
-def test_an_unknown_kind_is_a_wrong_argument(capsys):
+def test_an_unknown_kind_exits_with_2(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["plugins", "new", "mine", "--kind", "executor"])
     assert caught.value.code == 2

@@ -1,4 +1,4 @@
-"""The commands in a real terminal, and in pipes: what is drawn where, and how they end."""
+"""The commands in a real terminal and in pipes: progress lines, escapes and exit codes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 if sys.platform == "win32":
-    pytest.skip("terminals of this kind are Unix's", allow_module_level=True)
+    pytest.skip("needs a Unix terminal", allow_module_level=True)
 
 import fcntl
 import pty
 import struct
 import termios
 
-# The process takes the terminal for its own, so that Ctrl-C typed there reaches it.
+# The process makes the terminal its controlling terminal, so that Ctrl-C reaches it.
 TAKE_TERMINAL = "import fcntl, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)"
 CLEAR = "\r\x1b[K"
 
@@ -44,9 +44,9 @@ class Terminal:
         os.write(self.master, text)
 
     def finish(self) -> tuple[int, str]:
-        """The exit code, and all that was on the screen."""
+        """Return the exit code and everything written to the terminal."""
         shown = b""
-        with contextlib.suppress(OSError):  # that is how a terminal says that all others are gone
+        with contextlib.suppress(OSError):  # raised when the other end is closed
             while chunk := os.read(self.master, 4096):
                 shown += chunk
         os.close(self.master)
@@ -61,7 +61,7 @@ def rows(folder: Path) -> str:
 
 
 def screen(shown: str) -> str:
-    """What is left on the screen: a line that is cleared is gone."""
+    """Return the final contents of the screen, without cleared lines."""
     return "\n".join(line.rpartition(CLEAR)[2] for line in shown.split("\n"))
 
 
@@ -93,19 +93,19 @@ def test_peek_fits_its_lines_to_the_terminal(start, rows, columns) -> None:
     assert longest.endswith("a…")
 
 
-def test_bench_and_doctor_say_what_they_are_at_and_leave_only_the_result(start, rows) -> None:
+def test_bench_and_doctor_show_progress_and_leave_only_the_result(start, rows) -> None:
     options = ["--seconds", "0.01", "--workers", "0", "--threads", "0"]
     code, shown = Terminal(start, "bench", rows, *options).finish()
     assert code == 0
     assert f"{CLEAR}measuring: sequential (1 of 3)" in shown
     assert screen(shown).startswith("rows.lines: LinesSource, 40 elements of about ")
     code, shown = Terminal(start, "doctor").finish()
-    assert f"{CLEAR}looking at: a worker process" in shown
+    assert f"{CLEAR}checking: a worker process" in shown
     assert screen(shown).startswith("CHECKED ")
     assert code == 0
 
 
-def test_control_c_in_a_terminal_is_130_without_a_traceback(start, wait_at, rows) -> None:
+def test_control_c_in_a_terminal_exits_with_130_without_a_traceback(start, wait_at, rows) -> None:
     os.mkfifo("gate")
     terminal = Terminal(start, "convert", rows, "out.lines", "-o", "gate=gate", "-o", "gate_at=20")
     wait_at("gate", terminal.process)
@@ -116,7 +116,7 @@ def test_control_c_in_a_terminal_is_130_without_a_traceback(start, wait_at, rows
     assert sorted(os.listdir()) == ["gate", "rows.lines"]
 
 
-def test_control_c_while_workers_are_reading_is_130_without_a_traceback(
+def test_control_c_while_workers_read_exits_with_130_without_a_traceback(
     start, wait_at, rows
 ) -> None:
     os.mkfifo("gate")
@@ -148,7 +148,7 @@ def test_in_a_pipe_there_are_no_bars_and_no_escapes(start, rows, arguments) -> N
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
-def test_what_an_encoding_lacks_is_escaped(start, folder, encoding) -> None:
+def test_characters_that_the_encoding_lacks_are_escaped(start, folder, encoding) -> None:
     text = "é\U0001f600\udcff"
     Path("odd.lines").write_text(f"{{'text': {text!a}}}\n")
     for options in ([], ["--json"]):
@@ -167,7 +167,7 @@ def test_what_an_encoding_lacks_is_escaped(start, folder, encoding) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["peek", "rows.lines", "-n", "40"], ["doctor", "--json"]])
-def test_a_reader_that_goes_away_is_no_word(start, rows, arguments) -> None:
+def test_a_closed_pipe_is_silent(start, rows, arguments) -> None:
     read, write = os.pipe()
     process = start(*arguments, stdout=write, stderr=subprocess.PIPE)
     os.close(write)

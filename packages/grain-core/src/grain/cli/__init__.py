@@ -1,6 +1,6 @@
-"""The `grain` command. Each subcommand is a file of its own, and is named in `COMMANDS` here.
+"""The `grain` command; `COMMANDS` lists the subcommands, one module each.
 
-Exit codes: 0 when all is well, 1 when the command found something wrong, 2 for wrong arguments.
+Exit codes: 0 for success, 1 when the command failed or found a problem, 2 for wrong arguments.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ COMMANDS: tuple[Command, ...] = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line, such as `["plugins", "list", "--json"]`, and gives its exit code."""
+    """Run a command line, such as `["plugins", "list", "--json"]`, and return its exit code."""
     parser = argparse.ArgumentParser(
-        prog="grain", description="Look at, check and use what grain has installed."
+        prog="grain", description="Inspect, convert and benchmark data sources, and check plugins."
     )
     parser.add_argument("--version", action="version", version=f"grain-core {__version__}")
     for stream in (sys.stdout, sys.stderr):
-        # Data may hold what the terminal's encoding does not; that is no reason to fail.
+        # Data may contain characters that the terminal's encoding lacks.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     root = Command(name="grain", summary="", children=COMMANDS)
     root.add_to(parser)
     arguments, further = parser.parse_known_args(argv)
     if further:
-        advice = ". Put a pattern in quotes, or the shell replaces it by the files it finds."
+        advice = ". Quote a pattern, or the shell expands it to file names."
         found = all(os.path.exists(argument) for argument in further)
         parser.error(f"unrecognized arguments: {' '.join(further)}{advice if found else ''}")
     try:
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader went away, as `head` does. Python would complain again when it flushes at exit.
+        # The consumer closed the pipe, as `head` does; without this the flush at exit fails again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return int(code)

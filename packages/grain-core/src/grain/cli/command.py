@@ -1,4 +1,4 @@
-"""What a subcommand is: a name, a summary, arguments, and a function that gives an exit code."""
+"""Subcommands: name, summary, arguments, and a function that returns the exit code."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 
 class CommandError(Exception):
-    """Something the user has to hear in one line, without a traceback."""
+    """An error reported to the user in one line, without a traceback."""
 
 
 def at_least(minimum: float, kind: Callable[[str], float] = int) -> Callable[[str], float]:
-    """A type of argument: a number that is not below a minimum; others are wrong usage."""
+    """Return an argparse type for numbers not below a minimum."""
 
     def number(text: str) -> float:
         value = kind(text)
@@ -24,17 +24,17 @@ def at_least(minimum: float, kind: Callable[[str], float] = int) -> Callable[[st
 
 
 def _no_arguments(parser: argparse.ArgumentParser) -> None:
-    """Most commands take none."""
+    """Add nothing: the default of commands without arguments."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """One subcommand, or a group of them.
+    """A subcommand or a group of subcommands.
 
     Attributes:
-        name: What the user types.
-        summary: One line for the help of the command above.
-        run: Does the work and gives the exit code; None for a group.
+        name: The name on the command line.
+        summary: One line for the help of the parent command.
+        run: Runs the command and returns the exit code; None for a group.
         arguments: Adds the command's arguments to its parser.
         children: The commands of a group.
     """
@@ -46,7 +46,7 @@ class Command:
     children: tuple[Command, ...] = ()
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
-        """Teaches a parser this command and its children."""
+        """Add this command and its children to a parser."""
         self.arguments(parser)
         parser.set_defaults(run=self.run or _show_help(parser))
         if self.children:

@@ -1,6 +1,6 @@
-"""`grain convert SRC DST`: the elements of a source, written as a file of another format.
+"""`grain convert SRC DST`: write the elements of a source as a file of another format.
 
-The file is written under a temporary name beside its place and appears there when it is whole.
+The file is written under a temporary name in the target folder and renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from typing import Any
 
 from grain.cli import source_reader
 from grain.cli.command import Command, CommandError, at_least
-from grain.cli.output import kept_clean, print_json
+from grain.cli.output import print_json, stdout_to_stderr
 from grain.cli.progress import Progress
 from grain.plugins import UnknownNameError, default_manager
 
-# What else formats' own libraries raise, for instance when the disk is full.
-_WRITER_MISTAKES = (*source_reader.MISTAKES, TypeError, RuntimeError)
+# Libraries of file formats also raise these, for instance when the disk is full.
+_WRITER_ERRORS = (*source_reader.INPUT_ERRORS, TypeError, RuntimeError)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
+    """Add the arguments of the command."""
     source_reader.add_arguments(parser, "src")
     parser.add_argument(
-        "dst", metavar="DST", help="the file to write; its suffix or scheme says the format"
+        "dst", metavar="DST", help="the file to write; its suffix or scheme selects the format"
     )
     parser.add_argument(
         "-w",
@@ -44,50 +44,52 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="an option of the writer, such as row_group_size=1000",
     )
     parser.add_argument(
-        "--start", type=at_least(0), default=0, metavar="INDEX", help="the first element to write"
+        "--start",
+        type=at_least(0),
+        default=0,
+        metavar="INDEX",
+        help="the index of the first element",
     )
     parser.add_argument(
-        "-n", "--count", type=at_least(0), metavar="N", help="how many elements (default: all)"
+        "-n", "--count", type=at_least(0), metavar="N", help="the number of elements (default: all)"
     )
-    parser.add_argument("--force", action="store_true", help="replace DST if it is there")
-    parser.add_argument(
-        "--raw", action="store_true", help="records as they are in the file, not decoded"
-    )
+    parser.add_argument("--force", action="store_true", help="replace an existing DST")
+    parser.add_argument("--raw", action="store_true", help="raw records, not decoded")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Converts, and says what was written."""
+    """Convert and print a summary."""
     try:
-        with kept_clean():
+        with stdout_to_stderr():
             write, path = default_manager().writer(arguments.dst)
     except UnknownNameError as error:
         raise CommandError(f"{arguments.dst} cannot be written: {error}") from error
-    _check_place(arguments.dst, path, force=arguments.force)
-    opened = source_reader.open_reader(
+    _check_target(arguments.dst, path, force=arguments.force)
+    reader = source_reader.open_reader(
         arguments.src, arguments.options, arguments.columns, raw=arguments.raw
     )
     started = time.monotonic()
     try:
-        elements = opened.elements(arguments.start, arguments.count)
+        elements = reader.elements(arguments.start, arguments.count)
         total = arguments.count
-        if opened.length is not None:
-            rest = max(0, opened.length - arguments.start)
+        if reader.length is not None:
+            rest = max(0, reader.length - arguments.start)
             total = rest if total is None else min(rest, total)
-        with _unfinished(path) as unfinished, Progress("converting", total) as progress:
+        with _temporary_name(path) as temporary, Progress("converting", total) as progress:
             try:
-                taken = _Counted(elements, progress)
-                written = write(unfinished, iter(taken), **dict(arguments.write_options))
-                taken.expect_all_in(written)
-                _reach_the_disk(unfinished)
-            except _WRITER_MISTAKES as error:
+                counted = _CountedElements(elements, progress)
+                written = write(temporary, iter(counted), **dict(arguments.write_options))
+                counted.verify(written)
+                _sync(temporary)
+            except _WRITER_ERRORS as error:
                 raise CommandError(
                     f"{arguments.dst} cannot be written: {source_reader.reason(error)}"
                 ) from error
-            _check_place(arguments.dst, path, force=arguments.force)
-            os.replace(unfinished, path)
+            _check_target(arguments.dst, path, force=arguments.force)
+            os.replace(temporary, path)
     finally:
-        opened.close()
+        reader.close()
     seconds, size = time.monotonic() - started, os.path.getsize(path)
     if arguments.json:
         print_json({"path": path, "elements": written, "bytes": size, "seconds": round(seconds, 3)})
@@ -96,43 +98,43 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_place(given: str, path: str, *, force: bool) -> None:
-    """Refuses a place where nothing can or may be written, before anything is read."""
+def _check_target(given: str, path: str, *, force: bool) -> None:
+    """Raise before anything is read when the target cannot or must not be written."""
     if "://" in path:
-        raise CommandError(f"{given}: only local files are written; copy it there afterwards.")
+        raise CommandError(f"{given} is a remote path: write a local file and copy it afterwards.")
     if not path or os.path.isdir(path):
-        raise CommandError(f"{given} is a directory; name the file to write in it.")
+        raise CommandError(f"{given} is a directory: give the path of a file.")
     if glob.has_magic(path) and not os.path.exists(path):
-        raise CommandError(f"{given} is a pattern; name one file to write.")
+        raise CommandError(f"{given} is a pattern: give the path of one file.")
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
-        raise CommandError(f"{given} cannot be written: there is no directory {folder}.")
+        raise CommandError(f"{given} cannot be written: the directory {folder} does not exist.")
     if os.path.lexists(path) and not force:
-        raise CommandError(f"{path} is there already; --force replaces it.")
+        raise CommandError(f"{path} exists: use --force to replace it.")
 
 
 @contextlib.contextmanager
-def _unfinished(path: str) -> Iterator[str]:
-    """A temporary name beside a path; whatever is left there or beginning so is removed at the end.
+def _temporary_name(path: str) -> Iterator[str]:
+    """Yield a temporary name in the folder of a path; remove all files that start with it at the end.
 
-    Also when the process is asked to end, which otherwise would run no more code.
+    Termination signals are turned into exceptions, so that the files are removed then as well.
     """
     folder, name = os.path.split(os.path.abspath(path))
-    unfinished = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:12]}.part")
-    with _ended_by_exception():
+    temporary = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:12]}.part")
+    with _signals_as_exceptions():
         try:
-            yield unfinished
+            yield temporary
         finally:
-            for left in glob.glob(f"{glob.escape(unfinished)}*", include_hidden=True):
+            for file in glob.glob(f"{glob.escape(temporary)}*", include_hidden=True):
                 with contextlib.suppress(FileNotFoundError):
-                    os.unlink(left)
+                    os.unlink(file)
 
 
 @contextlib.contextmanager
-def _ended_by_exception() -> Iterator[None]:
-    """Makes the signals that ask a process to end into exceptions that unwind it."""
+def _signals_as_exceptions() -> Iterator[None]:
+    """Turn termination signals into exceptions that unwind the stack."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may set handlers
+        yield  # only the main thread can set signal handlers
         return
 
     def end(number: int, frame: Any) -> None:
@@ -147,14 +149,14 @@ def _ended_by_exception() -> Iterator[None]:
             signal.signal(getattr(signal, name), handler or signal.SIG_DFL)
 
 
-def _reach_the_disk(path: str) -> None:
-    """Waits until a file is on its disk; some file systems say only now that they are full."""
+def _sync(path: str) -> None:
+    """Flush a file to its disk; some file systems report a full disk only at this point."""
     with open(path, "rb+") as file:
         os.fsync(file.fileno())
 
 
-class _Counted:
-    """Elements on their way to a writer, which may not stop early, or say other than it did."""
+class _CountedElements:
+    """Counter of the elements passed to a writer, to verify the number that it returns."""
 
     def __init__(self, elements: Iterable[Any], progress: Progress) -> None:
         self._elements = elements
@@ -169,17 +171,17 @@ class _Counted:
             self._progress.advance()
         self._ended = True
 
-    def expect_all_in(self, written: object) -> None:
-        """Raises where a writer that raised nothing cannot have written all elements."""
+    def verify(self, written: object) -> None:
+        """Raise when the writer cannot have written all elements."""
         if not self._ended:
             raise ValueError(
-                f"its writer stopped after {self._count} elements, without an error. Nothing was kept;"
-                " tell the writer's author."
+                f"its writer stopped after {self._count} elements without an error. No file was written;"
+                " report this to the writer's author."
             )
         if written != self._count:
             raise ValueError(
-                f"its writer got {self._count} elements and says that it wrote {written!r}. Nothing"
-                " was kept; tell the writer's author."
+                f"its writer received {self._count} elements but returned {written!r}. No file was"
+                " written; report this to the writer's author."
             )
 
 

@@ -1,4 +1,4 @@
-"""What an element looks like: a line for each leaf, with its place, its type and a short value."""
+"""Description of an element: path, type and short value of each leaf."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-# Of a list that holds other things than numbers and text, so many items are shown.
+# The number of items shown of a list of nested items.
 _ITEMS = 3
 _PREVIEW = 400
 _SMALL_ARRAY = 64
@@ -21,11 +21,11 @@ class Leaf:
     """One leaf of an element.
 
     Attributes:
-        path: Where it stands, such as `meta.author` or `boxes[0]`; empty for the element itself.
-        type: Its dtype, or its type where it has none.
-        shape: Its shape; of text and bytes the length; None for a scalar.
-        text: Its value in short, all in one line and safe to print.
-        value: Its value if JSON can hold it and it is not large, else None.
+        path: The path, such as `meta.author` or `boxes[0]`; empty for the element itself.
+        type: The dtype, or the type of a value without dtype.
+        shape: The shape; the length of text and bytes; None for a scalar.
+        text: The value in one short line, safe to print.
+        value: The value if it is small and JSON-compatible, else None.
     """
 
     path: str
@@ -35,7 +35,7 @@ class Leaf:
     value: Any = None
 
     def as_data(self) -> dict[str, Any]:
-        """The leaf as JSON holds it."""
+        """Return the leaf as JSON-compatible data."""
         shape = None if self.shape is None else list(self.shape)
         return {
             "path": self.path,
@@ -46,7 +46,7 @@ class Leaf:
         }
 
     def row(self) -> tuple[str, str, str]:
-        """The leaf as a line of a table: path, type with shape, and value."""
+        """Return the leaf as a table row: path, type with shape, and value."""
         shape = ""
         if self.shape is not None:
             shape = f"[{', '.join(map(str, self.shape))}]"
@@ -54,7 +54,7 @@ class Leaf:
 
 
 def leaves_of(element: Any, path: str = "") -> Iterator[Leaf]:
-    """The leaves of an element, in order.
+    """Yield the leaves of an element in order.
 
     Example:
         >>> for leaf in leaves_of({"ids": np.arange(3), "meta": {"text": "abc"}}):
@@ -108,7 +108,7 @@ def _leaf(value: Any, path: str) -> Leaf:
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
-    """The shape of lists of plain values, which may be nested if all are of one length; else None."""
+    """Return the shape of a regular nested list of plain values, else None."""
     if not isinstance(value, (list, tuple)):
         return None
     if all(isinstance(item, _PLAIN) for item in value):
@@ -120,12 +120,12 @@ def _shape(value: Any) -> tuple[int, ...] | None:
 
 def _one_line(text: str) -> str:
     text = " ".join(text.split())
-    # The repr of someone's own class may hold anything, also what a terminal would obey.
+    # The repr of a user's class may contain terminal control sequences.
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_PREVIEW])
 
 
 def _json(value: Any) -> Any:
-    """A value whose floats JSON knows; others become None."""
+    """Return a value with None for everything that JSON lacks, such as NaN."""
     if isinstance(value, float):
         return value if value - value == 0 else None
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""How commands print: aligned columns for people, JSON for programs."""
+"""Output of commands: aligned tables and JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows in aligned columns under a header; the last column is as long as it is.
+    """Return rows in aligned columns under a header.
 
     Example:
         >>> print(table(["NAME", "STATUS"], [["parquet", "loaded"], ["a", "failed"]]))
@@ -26,13 +26,13 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def kept_clean() -> contextlib.AbstractContextManager[Any]:
-    """Sends to stderr what plugins print as they are imported, so that stdout is ours alone."""
+def stdout_to_stderr() -> contextlib.AbstractContextManager[Any]:
+    """Redirect the output of imported plugins to stderr; stdout is for the command's results."""
     return contextlib.redirect_stdout(sys.stderr)
 
 
 def print_json(value: Any) -> None:
-    """Prints a value as JSON that a person can read as well."""
-    # What an encoding lacks must be escaped by JSON's rules.
+    """Print a value as indented JSON."""
+    # Characters that the encoding lacks must be escaped by the rules of JSON.
     is_unicode = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
     print(json.dumps(value, indent=2, ensure_ascii=not is_unicode))

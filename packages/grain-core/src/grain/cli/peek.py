@@ -1,4 +1,4 @@
-"""`grain peek URI`: the first elements of a source, with types, shapes and short values."""
+"""`grain peek URI`: show the first elements of a source, with types, shapes and short values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WIDTH_IN_PIPES = 120
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
+    """Add the arguments of the command."""
     source_reader.add_arguments(parser)
     parser.add_argument(
         "-n",
@@ -25,35 +25,33 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=at_least(0),
         default=5,
         metavar="N",
-        help="how many elements (default: 5)",
+        help="the number of elements (default: 5)",
     )
     parser.add_argument(
         "--start",
         type=int,
         default=0,
         metavar="INDEX",
-        help="the first of them; negative counts from the end (default: 0)",
+        help="the index of the first; negative counts from the end (default: 0)",
     )
-    parser.add_argument(
-        "--raw", action="store_true", help="records as they are in the file, not decoded"
-    )
+    parser.add_argument("--raw", action="store_true", help="raw records, not decoded")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Shows the elements; none at all is no failure."""
-    opened = source_reader.open_reader(
+    """Print the elements; an empty source is not an error."""
+    reader = source_reader.open_reader(
         arguments.uri, arguments.options, arguments.columns, raw=arguments.raw
     )
     try:
-        start = _start(opened, arguments.start)
-        numbered = enumerate(opened.elements(start, arguments.count), start)
+        start = _start(reader, arguments.start)
+        numbered = enumerate(reader.elements(start, arguments.count), start)
         if arguments.json:
             print_json(
                 {
-                    "uri": opened.uri,
-                    "source": type(opened.source).__name__,
-                    "length": opened.length,
+                    "uri": reader.uri,
+                    "source": type(reader.source).__name__,
+                    "length": reader.length,
                     "elements": [
                         {"index": index, "leaves": [leaf.as_data() for leaf in leaves_of(element)]}
                         for index, element in numbered
@@ -61,33 +59,35 @@ def run(arguments: argparse.Namespace) -> int:
                 }
             )
             return 0
-        print(f"{opened.uri}: {_extent(opened)}, {type(opened.source).__name__}")
+        print(f"{reader.uri}: {_extent(reader)}, {type(reader.source).__name__}")
         width = _width()
         for index, element in numbered:
             print(f"\n[{index}]")
             print(_as_table(element, width), flush=True)
     finally:
-        opened.close()
+        reader.close()
     return 0
 
 
-def _start(opened: SourceReader, start: int) -> int:
-    length = opened.length
+def _start(reader: SourceReader, start: int) -> int:
+    length = reader.length
     if length is None:
         if start < 0:
-            raise CommandError(f"{opened.uri} has no known length: --start cannot be {start}.")
+            raise CommandError(
+                f"{reader.uri} has no known length: --start {start} must not be negative."
+            )
         return start
     if start < 0:
         return max(0, length + start)
     if start >= length and start > 0:
-        raise CommandError(f"--start {start} is beyond the {length} elements of {opened.uri}.")
+        raise CommandError(f"--start {start} is out of range: {reader.uri} has {_extent(reader)}.")
     return start
 
 
-def _extent(opened: SourceReader) -> str:
-    if opened.length is None:
-        return "elements in their order"
-    return f"{opened.length:,} element{'' if opened.length == 1 else 's'}"
+def _extent(reader: SourceReader) -> str:
+    if reader.length is None:
+        return "elements in sequence"
+    return f"{reader.length:,} element{'' if reader.length == 1 else 's'}"
 
 
 def _width() -> int:
@@ -104,7 +104,7 @@ def _as_table(element: Any, width: int) -> str:
 
 def _indented(leaf: Leaf) -> tuple[str, ...]:
     path, *rest = leaf.row()
-    # Without a name there is no column of names.
+    # The element itself has no path column.
     return (f"  {path}", *rest) if path else (f"  {rest[0]}", *rest[1:])
 
 

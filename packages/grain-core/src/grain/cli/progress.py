@@ -1,4 +1,4 @@
-"""A line that shows how far a command has got: on a terminal only, and gone when it is done."""
+"""Progress line of a command: on terminals only, cleared at the end."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import time
 from types import TracebackType
 from typing import TextIO
 
-_EVERY_SECONDS = 0.1
+_REDRAW_SECONDS = 0.1
 _BAR = 24
-# Back to the first column, and clear what stands there.
+# Return to the first column and clear the line.
 _CLEAR = "\r\x1b[K"
 
 
 class Progress:
-    """Counts up to a total, if there is one, and says so on stderr if that is a terminal."""
+    """Counter with an optional total, shown on stderr if that is a terminal."""
 
     def __init__(self, label: str, total: int | None = None, stream: TextIO | None = None) -> None:
         self._label = label
@@ -26,21 +26,21 @@ class Progress:
         self._started = self._last = time.monotonic()
 
     def advance(self, count: int = 1) -> None:
-        """Counts more; cheap enough to call for every element."""
+        """Add to the count; cheap enough to call per element."""
         self._done += count
         if self._shown:
             now = time.monotonic()
-            if now - self._last >= _EVERY_SECONDS:
+            if now - self._last >= _REDRAW_SECONDS:
                 self._last = now
                 self._draw(self.line(self._done, now - self._started))
 
     def say(self, text: str) -> None:
-        """Shows something else for the time being."""
+        """Show a text instead of the count."""
         if self._shown:
             self._draw(f"{self._label}: {text}")
 
     def line(self, done: int, seconds: float) -> str:
-        """What the line says.
+        """Return the text of the line.
 
         Example:
             >>> Progress("copying", 200).line(50, 2.0)
@@ -50,17 +50,17 @@ class Progress:
         speed = f"{rate:,.0f}/s"
         if not self._total:
             return f"{self._label} {done:,}  {speed}" if done else f"{self._label} …"
-        part = min(1.0, done / self._total)
-        bar = ("#" * int(_BAR * part)).ljust(_BAR)
+        fraction = min(1.0, done / self._total)
+        bar = ("#" * int(_BAR * fraction)).ljust(_BAR)
         left = f"  {(self._total - done) / rate:.0f} s left" if rate else ""
-        return f"{self._label} [{bar}] {part:4.0%}  {done:,} of {self._total:,}  {speed}{left}"
+        return f"{self._label} [{bar}] {fraction:4.0%}  {done:,} of {self._total:,}  {speed}{left}"
 
     def _draw(self, text: str) -> None:
         try:
             width = os.get_terminal_size(self._stream.fileno()).columns
         except (OSError, ValueError):
             width = 80
-        # A line that wraps could not be cleared.
+        # A wrapped line cannot be cleared.
         self._stream.write(_CLEAR + text[: max(1, width - 1)])
         self._stream.flush()
 

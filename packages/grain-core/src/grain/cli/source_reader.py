@@ -1,4 +1,4 @@
-"""Sources as commands read them: opened by URI, in blocks, decoded, cut down to some columns."""
+"""Read sources in commands: open by URI, read in blocks, decode, and select columns."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from grain.cli.command import CommandError
-from grain.cli.output import kept_clean
+from grain.cli.output import stdout_to_stderr
 from grain.plugins import PluginError, UnknownNameError, default_manager
 from grain.plugins.installed import ISOLATED, load_object
 from grain.tree import nbytes
 
-# As much is read at once; the first block is small, since nobody knows yet how large elements are.
+# The target size of a block. The first block is small, since the size of elements is unknown.
 _BLOCK_BYTES = 16 * 2**20
 _FIRST_BLOCK = 8
 _LARGEST_BLOCK = 1024
 
-# Some list everything that there would be instead.
+# Some messages list every alternative.
 _LONGEST_REASON = 500
 
-# What sources and writers raise when the user has to change something, rather than their author.
-MISTAKES = (OSError, ValueError, LookupError)
+# Exceptions of sources and writers that mean wrong input rather than a defect.
+INPUT_ERRORS = (OSError, ValueError, LookupError)
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str = "uri") -> None:
-    """Adds what every command needs that opens a source."""
+    """Add the arguments of every command that opens a source."""
     parser.add_argument(
         name,
         metavar=name.upper(),
-        help="a path or URI, as grain.sources.open takes it: data.parquet, 'data/*.array_record',"
+        help="a path or URI that grain.sources.open accepts: data.parquet, 'data/*.array_record',"
         " tfds://mnist",
     )
     parser.add_argument(
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser, name: str = "uri") -> None:
         default=[],
         type=key_and_value,
         metavar="KEY=VALUE",
-        help="an option of the source, such as split=train; a VALUE that is JSON is read as such",
+        help="an option of the source, such as split=train; VALUE is parsed as JSON if possible",
     )
     parser.add_argument(
         "--columns",
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser, name: str = "uri") -> None:
 
 
 def key_and_value(text: str) -> tuple[str, Any]:
-    """An option as a user types it.
+    """Parse an option of the command line.
 
     Example:
         >>> key_and_value("cache_bytes=1000"), key_and_value("split=train[:5]")
@@ -74,14 +74,13 @@ def key_and_value(text: str) -> tuple[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceReader:
-    """A source that is open, and what is done to its records.
+    """An open source with its decoder and column selection.
 
     Attributes:
-        uri: What the user asked for.
-        source: The source; its records are read by index, or in order where it has no length.
-        decode: Makes elements of records, if the source's format has such a function.
-        columns: The columns to pick from each element; None if the source does that, or all are
-            wanted.
+        uri: The URI on the command line.
+        source: The source; read by index if it has a length, else sequentially.
+        decode: The decoder of the source's format, if any.
+        columns: The columns to select from each element; None for all, or if the source selects.
     """
 
     uri: str
@@ -91,27 +90,27 @@ class SourceReader:
 
     @property
     def by_index(self) -> bool:
-        """Whether records can be read in any order."""
+        """Whether the source has random access."""
         return hasattr(self.source, "__getitem__") and hasattr(self.source, "__len__")
 
     @property
     def length(self) -> int | None:
-        """How many elements there are, where that is known."""
+        """The number of elements, if known."""
         return len(self.source) if self.by_index else None
 
     def elements(self, start: int = 0, count: int | None = None) -> Iterator[Any]:
-        """Elements in their order, from `start` on."""
+        """Yield elements in order, starting at index `start`."""
         stop = sys.maxsize if count is None else start + count
         if self.by_index:
             records = self._by_index(start, min(stop, len(self.source)))
         else:
-            records = self._in_order(start, stop)
+            records = self._sequentially(start, stop)
         for number, record in enumerate(records, start):
             try:
                 element = record if self.decode is None else self.decode(record)
-            except MISTAKES as error:
+            except INPUT_ERRORS as error:
                 raise self._unreadable(number, error) from error
-            yield element if self.columns is None else self._picked(element, number)
+            yield element if self.columns is None else self._select(element, number)
 
     def _by_index(self, start: int, stop: int) -> Iterator[Any]:
         read_many = getattr(self.source, "__getitems__", None)
@@ -123,36 +122,36 @@ class SourceReader:
                     records = list(read_many(list(block)))
                     if len(records) != len(block):
                         raise ValueError(
-                            f"{type(self.source).__name__}.__getitems__ gave {len(records)} records"
-                            f" for {len(block)} indices; it must give one for each."
+                            f"{type(self.source).__name__}.__getitems__ returned {len(records)} records"
+                            f" for {len(block)} indices; expected one record per index."
                         )
                 else:
                     records = [self.source[index] for index in block]
-            except MISTAKES as error:
+            except INPUT_ERRORS as error:
                 raise self._unreadable(position, error) from error
             yield from records
             position = block.stop
-            of_one = max(1, nbytes(records) // len(block))
-            size = min(_LARGEST_BLOCK, max(1, _BLOCK_BYTES // of_one), 4 * size)
+            element_bytes = max(1, nbytes(records) // len(block))
+            size = min(_LARGEST_BLOCK, max(1, _BLOCK_BYTES // element_bytes), 4 * size)
 
-    def _in_order(self, start: int, stop: int) -> Iterator[Any]:
+    def _sequentially(self, start: int, stop: int) -> Iterator[Any]:
         with iter(self.source) as records:
             for number in range(stop):
                 try:
                     record = next(records)
                 except StopIteration:
                     return
-                except MISTAKES as error:
+                except INPUT_ERRORS as error:
                     raise self._unreadable(number, error) from error
                 if number >= start:
                     yield record
 
-    def _picked(self, element: Any, number: int) -> dict[str, Any]:
+    def _select(self, element: Any, number: int) -> dict[str, Any]:
         assert self.columns is not None
         if not isinstance(element, dict):
             raise CommandError(
-                f"{self.uri}: --columns was given, and element {number} is"
-                f" {type(element).__name__}, which has none."
+                f"{self.uri}: --columns needs elements that are dicts, but element {number} is"
+                f" {type(element).__name__}."
             )
         missing = [name for name in self.columns if name not in element]
         if missing:
@@ -166,7 +165,7 @@ class SourceReader:
         return CommandError(f"{self.uri}: element {number} cannot be read: {reason(error)}")
 
     def close(self) -> None:
-        """Gives back what the source holds."""
+        """Close the source."""
         close = getattr(self.source, "close", None)
         if close is not None:
             close()
@@ -175,40 +174,40 @@ class SourceReader:
 def open_reader(
     uri: str, options: Sequence[tuple[str, Any]], columns: Sequence[str], *, raw: bool = False
 ) -> SourceReader:
-    """Opens a source; what the user got wrong is a `CommandError` or a `PluginError`."""
+    """Open a source; raise `CommandError` or `PluginError` for wrong input."""
     manager = default_manager()
     try:
-        with kept_clean():
+        with stdout_to_stderr():
             spec = manager.source_spec(uri)
     except UnknownNameError:
         if os.path.isdir(uri):
             raise CommandError(
-                f"{uri} is a directory; give its files as a pattern in quotes, such as"
+                f"{uri} is a directory: give its files as a quoted pattern, such as"
                 f" {os.path.join(uri, '*.parquet')!r}."
             ) from None
         raise
     chosen = tuple(name for text in columns for name in text.split(",") if name)
     given = dict(options)
-    picks = bool(chosen) and _has_option(spec.target, "columns")
-    if picks:
+    source_selects = bool(chosen) and _has_option(spec.target, "columns")
+    if source_selects:
         given["columns"] = list(chosen)
     try:
-        with kept_clean():
+        with stdout_to_stderr():
             source = manager.open(uri, **given)
     except PluginError:
         raise
-    except (*MISTAKES, TypeError, ImportError) as error:
+    except (*INPUT_ERRORS, TypeError, ImportError) as error:
         raise CommandError(f"{uri} cannot be opened: {reason(error)}") from error
     return SourceReader(
         uri=uri,
         source=source,
         decode=None if raw else manager.decoder(uri),
-        columns=chosen if chosen and not picks else None,
+        columns=chosen if chosen and not source_selects else None,
     )
 
 
 def reason(error: BaseException) -> str:
-    """What an exception says, in one line.
+    """Return the message of an exception in one line.
 
     Example:
         >>> reason(FileNotFoundError(2, "No such file", "a.parquet")), reason(KeyError("x"))
@@ -228,4 +227,4 @@ def _has_option(target: str, name: str) -> bool:
     try:
         return name in inspect.signature(load_object(target)).parameters
     except ISOLATED:
-        return False  # opening it will say what is wrong
+        return False  # opening the source reports the error

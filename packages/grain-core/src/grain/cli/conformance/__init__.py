@@ -1,4 +1,4 @@
-"""`grain conformance NAME`: whether an installed plugin keeps its contract, by its own cases."""
+"""`grain conformance NAME`: check an installed plugin against its contract with its own cases."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from grain.version import __version__
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
-    parser.add_argument("name", nargs="?", help="the plugin, as `grain plugins list` names it")
+    """Add the arguments of the command."""
+    parser.add_argument("name", nargs="?", help="the name of the plugin in `grain plugins list`")
     parser.add_argument("--json", metavar="FILE", help="write the reports as JSON")
     parser.add_argument("--badge", metavar="FILE", help="write a badge as SVG")
     parser.add_argument(
-        "--checks", action="store_true", help="list the checks and what each means, and run none"
+        "--checks", action="store_true", help="list the checks and their contracts, and run none"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs the plugin's cases; 1 when a check fails or there is nothing to check."""
-    # Loaded here: the kit brings loaders and datasets, which the other commands do not need.
+    """Run the plugin's cases; return 1 when a check fails."""
+    # Imported here: no other command needs loaders and datasets.
     testing = importlib.import_module("grain.testing")
     if arguments.checks:
         rows = [(check.area, check.name, check.contract) for check in testing.CHECKS]

@@ -1,4 +1,4 @@
-"""`grain doctor`: what is installed, what the machine gives, and what is wrong with either."""
+"""`grain doctor`: inspect the installation and the machine, and report problems."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from grain.cli.output import print_json, table
 from grain.cli.progress import Progress
 from grain.version import __version__
 
-# Modules with a function `findings()`, loaded when they are run: other commands do not need them.
+# Modules with a function `findings()`, imported on demand: no other command needs them.
 CHECKS = {
-    "what is installed": "grain.cli.doctor.software",
+    "the installation": "grain.cli.doctor.software",
     "the machine": "grain.cli.doctor.machine",
     "the environment": "grain.cli.doctor.environment",
     "a worker process": "grain.cli.doctor.workers",
@@ -23,13 +23,13 @@ CHECKS = {
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
+    """Add the arguments of the command."""
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Looks at everything; 1 when something is wrong."""
-    findings = list(_examined())
+    """Run all checks; return 1 when there is a problem."""
+    findings = list(all_findings())
     problems = [each for each in findings if each.level is Level.PROBLEM]
     if arguments.json:
         print_json(
@@ -45,15 +45,16 @@ def run(arguments: argparse.Namespace) -> int:
     for level in (Level.NOTE, Level.PROBLEM):
         for each in findings:
             if each.level is level:
-                advice = f"\n  to do: {each.advice}" if each.advice else ""
+                advice = f"\n  fix: {each.advice}" if each.advice else ""
                 print(f"\n{level.value}: {each.name}: {each.detail}{advice}")
     noun = "problem" if len(problems) == 1 else "problems"
-    print(f"\n{len(problems)} {noun}." if problems else "\nAll is well.")
+    print(f"\n{len(problems)} {noun}." if problems else "\nNo problems found.")
     return 1 if problems else 0
 
 
-def _examined() -> Iterator[Finding]:
-    with Progress("looking at") as progress:
+def all_findings() -> Iterator[Finding]:
+    """Yield the findings of all checks."""
+    with Progress("checking") as progress:
         for subject, module in CHECKS.items():
             progress.say(subject)
             yield from importlib.import_module(module).findings()
@@ -61,7 +62,7 @@ def _examined() -> Iterator[Finding]:
 
 COMMAND = Command(
     name="doctor",
-    summary="Look at the installation and the machine; exit with 1 if something is wrong.",
+    summary="Inspect the installation and the machine; exit with 1 on problems.",
     run=run,
     arguments=arguments,
 )

@@ -1,4 +1,4 @@
-"""What environment variables say: grain's own, misspelt ones, and those that make it slow."""
+"""Environment variables: settings of grain, misspelt ones, and variables that slow it down."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ KNOWN = (*_PLUGIN_VARIABLES, *_SETTING_VARIABLES)
 
 
 def findings(environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
-    """Everything about the environment."""
+    """Yield the findings about environment variables."""
     ours = sorted(name for name in environ if name.startswith("GRAIN_"))
     for name in ours:
         yield _variable(name, environ)
     if not ours:
-        yield Finding(name="variables", detail="no GRAIN_… is set")
+        yield Finding(name="variables", detail="no GRAIN_… variable is set")
     if environ.get("PYTHONDONTWRITEBYTECODE"):
         yield Finding(
             name="variables",
-            detail="PYTHONDONTWRITEBYTECODE is set: each worker process compiles what it imports",
+            detail="PYTHONDONTWRITEBYTECODE is set: each worker process recompiles its imports",
             level=Level.NOTE,
-            advice="Workers start faster without it.",
+            advice="Unset it: workers start faster.",
         )
 
 
@@ -33,15 +33,18 @@ def _variable(name: str, environ: Mapping[str, str]) -> Finding:
     if name not in KNOWN:
         return Finding(
             name=name,
-            detail="is set, and means nothing to grain",
+            detail="is set, but is not a setting of grain",
             level=Level.NOTE,
-            advice=f"Known are {', '.join(KNOWN)}.",
+            advice=f"The settings are {', '.join(KNOWN)}.",
         )
     if name in _SETTING_VARIABLES:
         try:
             Config(environ).get_or_default(_SETTING_VARIABLES[name])
         except ValueError as error:
             return Finding(
-                name=name, detail=str(error), level=Level.PROBLEM, advice="Correct or unset it."
+                name=name,
+                detail=str(error),
+                level=Level.PROBLEM,
+                advice="Correct or unset the variable.",
             )
     return Finding(name=name, detail=repr(environ[name]))

@@ -1,4 +1,4 @@
-"""What a check of `grain doctor` found: something in order, something to know, or something wrong."""
+"""Findings of `grain doctor`, with their levels."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 
 class Level(enum.StrEnum):
-    """How much a finding matters."""
+    """Severity of a finding."""
 
     OK = "ok"
-    """In order, or simply a fact."""
+    """A fact, or a check that passed."""
 
     NOTE = "note"
-    """Works, and may be slower or smaller than the user thinks."""
+    """Works, but may be slower or smaller than expected."""
 
     PROBLEM = "problem"
-    """Does not work; the exit code says so."""
+    """Does not work; the exit code is 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +24,10 @@ class Finding:
     """One line of the report.
 
     Attributes:
-        name: What was looked at.
-        detail: What was found.
-        level: How much it matters.
-        advice: What to do, where there is something.
+        name: The subject of the check.
+        detail: The result.
+        level: The severity.
+        advice: What to do about it, if anything.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What the machine gives: cores, memory that processes share, open files, a place for files."""
+"""Resources of the machine: cores, memory, shared memory, open files, temporary files."""
 
 from __future__ import annotations
 
@@ -16,58 +16,58 @@ if sys.platform != "win32":
     import resource
 
 SHM = pathlib.Path("/dev/shm")
-LITTLE_SHM = 256 * 2**20
+SMALL_SHM = 256 * 2**20
 FEW_FILES = 1024
 _TRIAL_BYTES = 2**20
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def findings() -> Iterator[Finding]:
-    """Everything about the machine."""
+    """Yield the findings about the machine."""
     yield cores(
-        _usable_cores(), os.cpu_count() or 1, _quota(pathlib.Path("/sys/fs/cgroup/cpu.max"))
+        _usable_cores(), os.cpu_count() or 1, cpu_quota(pathlib.Path("/sys/fs/cgroup/cpu.max"))
     )
     yield _memory()
-    yield _anonymous_memory()
-    yield _named_memory()
+    yield anonymous_memory()
+    yield named_memory()
     if SHM.is_dir():
         usage = os.statvfs(SHM)
         yield shm_size(usage.f_blocks * usage.f_frsize, usage.f_bavail * usage.f_frsize)
     if sys.platform != "win32":
         yield open_files(*resource.getrlimit(resource.RLIMIT_NOFILE))
-    yield _temporary_files()
+    yield temporary_files()
 
 
 def cores(usable: int, there: int, quota: float | None) -> Finding:
-    """How many cores this process may use, by its affinity and its container's share."""
+    """Report the cores usable by this process, by affinity and container quota."""
     detail = f"{usable} of {there} usable"
     if quota is None or quota >= usable:
         return Finding(name="cores", detail=detail)
     return Finding(
         name="cores",
-        detail=f"{detail}, and the container's share is {quota:g}",
+        detail=f"{detail}, but the container's quota is {quota:g}",
         level=Level.NOTE,
-        advice=f"Give worker counts yourself, at most about {max(1, round(quota))}: the system tells"
-        " programs about the cores, not about the share.",
+        advice=f"Set worker counts explicitly, to at most about {max(1, round(quota))}: the operating"
+        " system reports the cores, not the quota.",
     )
 
 
 def shm_size(total: int, free: int) -> Finding:
-    """Whether /dev/shm is as small as containers make it."""
+    """Report the size of /dev/shm, which is small in containers by default."""
     detail = f"{_size(total)}, {_size(free)} free"
-    if total >= LITTLE_SHM and free >= LITTLE_SHM // 2:
+    if total >= SMALL_SHM and free >= SMALL_SHM // 2:
         return Finding(name="/dev/shm", detail=detail)
     return Finding(
         name="/dev/shm",
-        detail=f"{detail}, which is little",
+        detail=f"{detail}, which is small",
         level=Level.NOTE,
-        advice="Batches do not need it (they travel in memory without a name), but shared data sets"
-        " and other libraries do: docker run --shm-size=1g, or --ipc=host.",
+        advice="Batches do not need it (they use anonymous shared memory), but InMemoryDataSource and"
+        " other libraries do: docker run --shm-size=1g, or --ipc=host.",
     )
 
 
 def open_files(soft: int, hard: int) -> Finding:
-    """Whether enough files may be open at once."""
+    """Report the limit of open files."""
     unlimited = -1 if sys.platform == "win32" else resource.RLIM_INFINITY
     names = ["unlimited" if limit == unlimited else f"{limit:,}" for limit in (soft, hard)]
     detail = f"{names[0]} at once, at most {names[1]}"
@@ -77,7 +77,7 @@ def open_files(soft: int, hard: int) -> Finding:
         name="open files",
         detail=detail,
         level=Level.NOTE,
-        advice=f"Data of many files and many workers need more: ulimit -n {FEW_FILES * 4}",
+        advice=f"Datasets of many files and many workers need more: ulimit -n {FEW_FILES * 4}",
     )
 
 
@@ -88,7 +88,7 @@ def _memory() -> Finding:
         try:
             limit = int(file.read_text())
         except (OSError, ValueError):
-            continue  # no such file, or no limit: "max"
+            continue  # no such file, or no limit ("max")
         if 0 < limit < total:
             return Finding(
                 name="memory", detail=f"{_size(limit)} for this container, of {_size(total)}"
@@ -96,11 +96,14 @@ def _memory() -> Finding:
     return Finding(name="memory", detail=_size(total) if total > 0 else "unknown")
 
 
-def _anonymous_memory() -> Finding:
-    """Memory without a name, in which batches come from worker processes."""
-    name, slow = "shared memory", "Batches from worker processes then travel slower, as messages."
+def anonymous_memory() -> Finding:
+    """Check anonymous shared memory, which carries batches from worker processes."""
+    name, slow = (
+        "shared memory",
+        "Worker processes then send batches over sockets, which is slower.",
+    )
     if not hasattr(os, "memfd_create"):
-        detail = "this system has no memory without a name (memfd_create)"
+        detail = "anonymous shared memory (memfd_create) is not available on this system"
         return Finding(name=name, detail=detail, level=Level.NOTE, advice=slow)
     try:
         fd = os.memfd_create("grain-doctor", os.MFD_CLOEXEC)
@@ -113,15 +116,15 @@ def _anonymous_memory() -> Finding:
     except OSError as error:
         return Finding(
             name=name,
-            detail=f"memory without a name cannot be had: {error}",
+            detail=f"could not allocate anonymous shared memory: {error}",
             level=Level.NOTE,
-            advice=f"{slow} Look at limits of memory and at the container's seccomp profile.",
+            advice=f"{slow} Check memory limits and the container's seccomp profile.",
         )
     return Finding(name=name, detail="works (memfd)")
 
 
-def _named_memory() -> Finding:
-    """Memory with a name, in which InMemoryDataSource keeps its data."""
+def named_memory() -> Finding:
+    """Check named shared memory, which holds the data of InMemoryDataSource."""
     name = "named shared memory"
     try:
         segment = shared_memory.SharedMemory(create=True, size=_TRIAL_BYTES)
@@ -135,15 +138,16 @@ def _named_memory() -> Finding:
     except OSError as error:
         return Finding(
             name=name,
-            detail=f"cannot be had: {error}",
+            detail=f"could not be allocated: {error}",
             level=Level.PROBLEM,
             advice="InMemoryDataSource needs it. In a container: docker run --shm-size=1g; otherwise"
-            " see that /dev/shm is mounted, has room and may be written to.",
+            " check that /dev/shm is mounted, writable and not full.",
         )
     return Finding(name=name, detail="works")
 
 
-def _temporary_files() -> Finding:
+def temporary_files() -> Finding:
+    """Check the folder of temporary files."""
     try:
         with tempfile.TemporaryFile() as file:
             file.write(b"well")
@@ -154,7 +158,7 @@ def _temporary_files() -> Finding:
             name="temporary files",
             detail=f"cannot be written: {error}",
             level=Level.PROBLEM,
-            advice="Set TMPDIR to a folder with room that you may write to.",
+            advice="Set TMPDIR to a writable folder with free space.",
         )
 
 
@@ -164,8 +168,8 @@ def _usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _quota(file: pathlib.Path) -> float | None:
-    """How many cores' time a container may use; None when there is no limit."""
+def cpu_quota(file: pathlib.Path) -> float | None:
+    """Return the container's CPU quota in cores; None without a limit."""
     try:
         quota, period = file.read_text().split()
         return int(quota) / int(period)

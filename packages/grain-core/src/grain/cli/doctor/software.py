@@ -1,4 +1,4 @@
-"""What is installed: Python, the core and who owns its name, the libraries beside it, plugins."""
+"""Installed software: Python, the core and its import name, libraries, plugins."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 
 from grain.cli.doctor.finding import Finding, Level
-from grain.cli.output import kept_clean
+from grain.cli.output import stdout_to_stderr
 from grain.cli.plugins.rendering import eager_note, row
 from grain.plugins import default_manager
 from grain.plugins.installed import CORE, headers_of, installed_distributions
@@ -18,7 +18,7 @@ from grain.plugins.settings import normalise
 from grain.version import __version__
 
 OLDEST_PYTHON = (3, 11)
-# What the core needs, and what it works with when it is there.
+# The value says whether the core requires the library.
 _LIBRARIES = {
     "numpy": True,
     "cloudpickle": True,
@@ -29,7 +29,7 @@ _LIBRARIES = {
 
 
 def findings() -> Iterator[Finding]:
-    """Everything about what is installed."""
+    """Yield the findings about installed software."""
     yield _python()
     yield Finding(name="platform", detail=platform.platform())
     yield from _core()
@@ -59,12 +59,12 @@ def _core() -> Iterator[Finding]:
             name="import name", detail=what, level=Level.PROBLEM, advice=advice or "Reinstall it."
         )
     if not problems:
-        yield Finding(name="import name", detail=f"'grain' belongs to {CORE} alone")
-    yield from _shadows(folder)
+        yield Finding(name="import name", detail=f"'grain' is provided by {CORE} only")
+    yield from shadowing_files(folder)
 
 
-def _shadows(folder: pathlib.Path) -> Iterator[Finding]:
-    """Files here that a program started here would import instead."""
+def shadowing_files(folder: pathlib.Path) -> Iterator[Finding]:
+    """Yield files in the working directory that shadow installed modules."""
     here = pathlib.Path(os.getcwd())
     for name in ("grain.py", "grain/__init__.py", "numpy.py"):
         file = here / name
@@ -73,7 +73,7 @@ def _shadows(folder: pathlib.Path) -> Iterator[Finding]:
                 name="shadow",
                 detail=f"{file} is imported instead of the library by programs in {here}",
                 level=Level.NOTE,
-                advice="Rename it, unless that is what you want.",
+                advice="Rename the file, unless that is intended.",
             )
 
 
@@ -89,7 +89,7 @@ def _libraries() -> Iterator[Finding]:
         elif needed:
             yield Finding(
                 name=name,
-                detail="not installed, though grain needs it",
+                detail="not installed, but required by grain",
                 level=Level.PROBLEM,
                 advice=f"pip install {name}",
             )
@@ -99,7 +99,7 @@ def _libraries() -> Iterator[Finding]:
 
 def _plugins() -> Iterator[Finding]:
     manager = default_manager()
-    with kept_clean():
+    with stdout_to_stderr():
         plugins = manager.load_all()
     for plugin in plugins:
         _, distribution, version, status, detail = row(plugin)
@@ -113,4 +113,4 @@ def _plugins() -> Iterator[Finding]:
         what, _, advice = problem.partition(" To mend it: ")
         yield Finding(name="plugins", detail=what, level=Level.PROBLEM, advice=advice)
     if not plugins:
-        yield Finding(name="plugins", detail="none is installed")
+        yield Finding(name="plugins", detail="none installed")

@@ -1,4 +1,4 @@
-"""Whether a worker process starts and gives elements: tried in a process of its own, with a limit."""
+"""Trial of a worker process, in a subprocess with a time limit."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ if __name__ == "__main__":
 
 
 def findings() -> Iterator[Finding]:
-    """The one thing there is to find."""
+    """Yield the finding about worker processes."""
     yield finding()
 
 
 def finding(program: str = PROGRAM, limit: float = LIMIT_SECONDS) -> Finding:
-    """Starts a worker process and reads through it."""
-    # Without the folder one is in: what it shadows is another check's.
+    """Start a worker process and read elements from it."""
+    # `-P`: another check reports modules that the working directory shadows.
     command = [sys.executable, "-P", "-c", program]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=limit, stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired:
-        return _failed(f"gave nothing within {limit:g} seconds")
+        return _failed(f"no elements within {limit:g} seconds")
     except OSError as error:
-        return _failed(f"cannot be started: {error}")
+        return _failed(f"could not be started: {error}")
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["no message"]
         return _failed(f"ended with {done.returncode}: {lines[-1]}")
@@ -54,7 +54,7 @@ def finding(program: str = PROGRAM, limit: float = LIMIT_SECONDS) -> Finding:
             advice="The machine is busy, or imports are slow: see `python -X importtime -c 'import"
             " grain'`.",
         )
-    return Finding(name="worker process", detail=f"works, started and done in {seconds:.1f} s")
+    return Finding(name="worker process", detail=f"works, {seconds:.1f} s from start to end")
 
 
 def _failed(what: str) -> Finding:
@@ -62,6 +62,6 @@ def _failed(what: str) -> Finding:
         name="worker process",
         detail=what,
         level=Level.PROBLEM,
-        advice="Look at limits on processes (ulimit -u) and memory, and at what the container"
-        " forbids. Without worker processes, use worker_count=0 or num_workers=0.",
+        advice="Check the limits of processes (ulimit -u) and memory, and the container's security"
+        " profile. To run without worker processes, set worker_count=0 or num_workers=0.",
     )

@@ -1,4 +1,4 @@
-"""`grain plugins`: which plugins there are, whether they are in order, and how to begin one."""
+"""`grain plugins`: list, check and create plugins."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from grain.cli.plugins import check, listing, new
 
 COMMAND = Command(
     name="plugins",
-    summary="List and check the installed plugins, or write a new one.",
+    summary="List and check the installed plugins, or create a new one.",
     children=(listing.COMMAND, check.COMMAND, new.COMMAND),
 )

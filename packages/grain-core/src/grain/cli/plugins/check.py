@@ -1,11 +1,11 @@
-"""`grain plugins check`: imports what every plugin provides; says what is wrong, and the cure."""
+"""`grain plugins check`: import the targets of every plugin, and report problems with fixes."""
 
 from __future__ import annotations
 
 import argparse
 
 from grain.cli.command import Command
-from grain.cli.output import kept_clean, print_json, table
+from grain.cli.output import print_json, stdout_to_stderr, table
 from grain.cli.plugins.rendering import HEADER, as_data, eager_note, row
 from grain.plugins import default_manager
 from grain.plugins.installed import installed_distributions
@@ -14,14 +14,14 @@ from grain.version import __version__
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
+    """Add the arguments of the command."""
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Checks plugins; 1 when one is failed, incompatible or a duplicate, or `grain` is not ours."""
+    """Check all plugins; return 1 for failed, incompatible or duplicate plugins, or a foreign `grain`."""
     manager = default_manager()
-    with kept_clean():
+    with stdout_to_stderr():
         plugins = manager.load_all()
     notes = [note for note in map(eager_note, plugins) if note]
     problems = ownership_problems(installed_distributions()) + manager.problems()
@@ -52,7 +52,7 @@ def _count(number: int, noun: str) -> str:
 
 COMMAND = Command(
     name="check",
-    summary="Import what every plugin provides; exit with 1 if something is wrong.",
+    summary="Import the targets of every plugin; exit with 1 on problems.",
     run=run,
     arguments=arguments,
 )

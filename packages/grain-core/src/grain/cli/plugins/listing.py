@@ -1,11 +1,11 @@
-"""`grain plugins list`: every plugin and its status, importing none of their dependencies."""
+"""`grain plugins list`: list plugins and their status without importing their dependencies."""
 
 from __future__ import annotations
 
 import argparse
 
 from grain.cli.command import Command
-from grain.cli.output import kept_clean, print_json, table
+from grain.cli.output import print_json, stdout_to_stderr, table
 from grain.cli.plugins.rendering import HEADER, as_data, eager_note, known_as_data, row
 from grain.plugins import default_manager
 from grain.plugins.checkout import install_command
@@ -13,14 +13,14 @@ from grain.version import __version__
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
+    """Add the arguments of the command."""
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Lists plugins; faulty ones are part of the list, not a failure of the command."""
+    """List plugins; a faulty plugin is an entry of the list, not an error of the command."""
     manager = default_manager()
-    with kept_clean():
+    with stdout_to_stderr():
         plugins, missing = manager.plugins(), manager.not_installed()
     if arguments.json:
         print_json(
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 COMMAND = Command(
     name="list",
-    summary="List the installed plugins and their status; imports none of their dependencies.",
+    summary="List the installed plugins and their status, without importing their dependencies.",
     run=run,
     arguments=arguments,
 )

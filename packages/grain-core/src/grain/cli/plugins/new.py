@@ -1,7 +1,7 @@
-"""`grain plugins new`: a plugin package that installs, is found, and keeps its contract as it stands.
+"""`grain plugins new`: create a plugin package that installs and passes conformance unchanged.
 
-The files are in `template/`: those in `common/` for every kind, the others for one. They are text in
-which `@NAME@` and its like are replaced; the ending `.txt` keeps tools from taking them for code.
+The files are in `template/`: `common/` for every kind, the other folders for one kind each. Words such
+as `@NAME@` are replaced; the suffix `.txt` keeps tools from treating the templates as code.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _TAKEN = {"core", *(plugin.name for plugin in KNOWN_PLUGINS)}
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """What differs from kind to kind outside of the template's files.
+    """Properties of a kind that are not in the template files.
 
     Attributes:
-        file: The module that holds the class.
-        suffix: What the name of the class ends in.
-        summary: One line about what the package does at first.
+        file: The module that contains the class.
+        suffix: The suffix of the class name.
+        summary: One line about the package as created.
     """
 
     file: str
@@ -41,34 +41,37 @@ SHAPES = {
     "source": Shape(
         file="source",
         suffix="DataSource",
-        summary="Random access to records of one size in a binary file.",
+        summary="Random access to fixed-size records in a binary file.",
     ),
     "iter-source": Shape(
         file="dataset",
         suffix="IterDataset",
-        summary="The lines of a text file, in their order.",
+        summary="The lines of a text file, in order.",
     ),
     "transform": Shape(
         file="transform",
         suffix="",
-        summary="A random stretch of each array.",
+        summary="A random slice of each array.",
     ),
 }
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of the command."""
+    """Add the arguments of the command."""
     parser.add_argument(
-        "name", help="what to call it, such as `my-format`; with or without `grain-`"
+        "name", help="the name, such as `my-format`, with or without the prefix `grain-`"
     )
-    parser.add_argument("--kind", required=True, choices=SHAPES, help="what the plugin provides")
+    parser.add_argument("--kind", required=True, choices=SHAPES, help="the kind of plugin")
     parser.add_argument(
-        "--directory", default=".", metavar="DIR", help="where to make its folder (default: here)"
+        "--directory",
+        default=".",
+        metavar="DIR",
+        help="the parent of the new folder (default: here)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the package and says what to do next."""
+    """Write the package and print the next steps."""
     name = plugin_name(arguments.name)
     files = render(name, arguments.kind)
     folder = pathlib.Path(arguments.directory) / f"grain-{name}"
@@ -80,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def plugin_name(given: str) -> str:
-    """The plugin's name, of a name that may also be its distribution's; an error if it is not one.
+    """Return the plugin's name, given with or without `grain-`; raise if it is not valid.
 
     Example:
         >>> plugin_name("grain-my-format")
@@ -89,14 +92,14 @@ def plugin_name(given: str) -> str:
     name = given.removeprefix("grain-")
     if not _NAME.fullmatch(name):
         normal = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-        hint = f" {normal!r} would do." if _NAME.fullmatch(normal) else ""
+        hint = f" Use {normal!r}." if _NAME.fullmatch(normal) else ""
         raise CommandError(
-            f"{given!r} cannot be a plugin's name: expected a lower-case letter first, then"
-            f" lower-case letters and digits, in words joined by '-'.{hint}"
+            f"{given!r} is not a valid plugin name: expected words of lower-case letters and"
+            f" digits joined by '-', starting with a letter.{hint}"
         )
     if len(name) > LONGEST_NAME:
         raise CommandError(
-            f"{given!r} is {len(name)} characters long; {LONGEST_NAME} are the most there may be."
+            f"{given!r} has {len(name)} characters; a plugin name has at most {LONGEST_NAME}."
         )
     if name in _TAKEN:
         raise CommandError(f"grain-{name} is a package of grain itself: choose another name.")
@@ -104,7 +107,7 @@ def plugin_name(given: str) -> str:
 
 
 def class_name(name: str, kind: str) -> str:
-    """What the plugin's class is called; an error if the core has something of that name.
+    """Return the name of the plugin's class; raise if the core has that name.
 
     Example:
         >>> class_name("my-format", "source")
@@ -113,18 +116,18 @@ def class_name(name: str, kind: str) -> str:
     chosen = "".join(word.capitalize() for word in name.split("-")) + SHAPES[kind].suffix
     if chosen in OWN_NAMES:
         raise CommandError(
-            f"A {kind} called {name!r} would provide {chosen}, which grain itself has: choose"
-            " another name."
+            f"A {kind} called {name!r} would provide {chosen}, which is a name of grain itself:"
+            " choose another name."
         )
     return chosen
 
 
 def render(name: str, kind: str) -> dict[str, str]:
-    """The files of a package: their paths inside its folder, and what they hold."""
+    """Return the files of a package: relative paths and contents."""
     shape = SHAPES[kind]
     module = f"grain_{name.replace('-', '_')}"
     words = {
-        # First, since what it stands for has such words itself.
+        # First, since its replacement contains such words.
         "@USAGE@": _read(TEMPLATE / kind / "usage.md.txt"),
         "@NAME@": name,
         "@DISTRIBUTION@": f"grain-{name}",
@@ -134,22 +137,21 @@ def render(name: str, kind: str) -> dict[str, str]:
         "@SUMMARY@": shape.summary,
     }
     files = {}
-    for part in ("common", kind):
-        for file in sorted((TEMPLATE / part).rglob("*.txt")):
+    for folder in ("common", kind):
+        for file in sorted((TEMPLATE / folder).rglob("*.txt")):
             if file.name == "usage.md.txt":
                 continue
-            path = file.relative_to(TEMPLATE / part).as_posix().removesuffix(".txt")
+            path = file.relative_to(TEMPLATE / folder).as_posix().removesuffix(".txt")
             files[path.replace("src/package/", f"src/{module}/")] = _replaced(_read(file), words)
     return files
 
 
 def write(folder: pathlib.Path, files: dict[str, str]) -> None:
-    """Writes files into a folder that is not there yet, or is empty."""
+    """Write files into a new or empty folder."""
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise CommandError(
-                f"{folder} is there already, and is left as it is: choose another name, or another"
-                " --directory."
+                f"{folder} exists and was not changed: choose another name or another --directory."
             )
         for path, text in files.items():
             target = folder / path
@@ -172,7 +174,7 @@ def _read(file: pathlib.Path) -> str:
 
 COMMAND = Command(
     name="new",
-    summary="Write the package of a new plugin, which passes conformance as it stands.",
+    summary="Create the package of a new plugin, which passes conformance unchanged.",
     run=run,
     arguments=arguments,
 )

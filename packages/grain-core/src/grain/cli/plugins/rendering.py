@@ -1,4 +1,4 @@
-"""Plugins as rows of a table and as plain data, the same in every command that shows them."""
+"""Plugins as table rows and as JSON-compatible data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEADER = ("NAME", "DISTRIBUTION", "VERSION", "STATUS", "PROVIDES / REASON")
 
 
 def row(plugin: Plugin) -> tuple[str, ...]:
-    """One line of the table: what the plugin provides or, when there is one, what is wrong."""
+    """Return the table row of a plugin: the names it provides, or the reason of its failure."""
     provided = ", ".join(
         name for spec in plugin.specs for name in spec.public_names or (spec.name,)
     )
@@ -25,18 +25,18 @@ def row(plugin: Plugin) -> tuple[str, ...]:
 
 
 def eager_note(plugin: Plugin) -> str:
-    """What to tell the author of a plugin that is not light to list; empty when it is."""
+    """Return a note about a plugin whose listing imports heavy modules, else an empty string."""
     if not plugin.eager_imports:
         return ""
     return (
         f"listing {plugin.name!r} of {plugin.provider} imports {', '.join(plugin.eager_imports)};"
-        f" its author should import that where it is used, not in {plugin.module}"
+        f" its author should import these lazily, not in {plugin.module}"
         " or its package."
     )
 
 
 def as_data(plugin: Plugin) -> dict[str, Any]:
-    """The plugin as JSON holds it."""
+    """Return a plugin as JSON-compatible data."""
     return {
         "name": plugin.name,
         "module": plugin.module,
@@ -51,7 +51,7 @@ def as_data(plugin: Plugin) -> dict[str, Any]:
 
 
 def known_as_data(known: KnownPlugin) -> dict[str, Any]:
-    """A plugin that is not installed, as JSON holds it."""
+    """Return a plugin that is not installed as JSON-compatible data."""
     return {
         "name": known.name,
         "distribution": known.distribution,
