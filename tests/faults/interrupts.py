@@ -125,16 +125,23 @@ def no_hang(seconds: float = HANG_SECONDS) -> Iterator[None]:
 # --- what a process holds ------------------------------------------------------------------------
 
 
+def children() -> set[int]:
+    """Return the processes that this one has started."""
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            found.update(map(int, (task / "children").read_text().split()))
+        except OSError:
+            continue
+    return found
+
+
 def held() -> dict[str, int]:
     """Count what this process holds: threads, descriptors, child processes."""
-    children = 0
-    for task in os.listdir("/proc/self/task"):
-        with contextlib.suppress(OSError):
-            children += len(Path(f"/proc/self/task/{task}/children").read_text().split())
     return {
         "threads": len(os.listdir("/proc/self/task")),
         "descriptors": len(os.listdir("/proc/self/fd")),
-        "children": children,
+        "children": len(children()),
     }
 
 

@@ -8,34 +8,22 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from tests.properties.strategies import iter_plans, map_plans
+from tests.properties.strategies import iter_recipes, map_recipes
 
 import grain
 
 from .history import Checker, Stream, close, record
-from .interrupts import Injector, no_hang
+from .interrupts import Injector, children, no_hang
 from .pipelines import INLINE, PIPELINES, THREADS
 
 # Where interrupts strike.
 INTERRUPTED = {"inline"}
 MODES = st.sampled_from(["inline", "inline", "threads", "threads", "1 worker", "2 workers"])
-
-
-def children() -> set[int]:
-    """Return the processes that this one has started."""
-    found: set[int] = set()
-    for task in Path("/proc/self/task").iterdir():
-        try:
-            found.update(map(int, (task / "children").read_text().split()))
-        except OSError:
-            continue
-    return found
 
 
 def over(dataset: grain.IterDataset, mode: str) -> grain.IterDataset:
@@ -56,8 +44,8 @@ def _table() -> st.SearchStrategy[Any]:
     return st.sampled_from(names).map(lambda name: PIPELINES[name])
 
 
-def _plans() -> st.SearchStrategy[Any]:
-    return iter_plans().map(lambda plan: plan.build)
+def _recipes() -> st.SearchStrategy[Any]:
+    return iter_recipes().map(lambda recipe: recipe.build)
 
 
 class IteratorMachine(RuleBasedStateMachine):
@@ -71,7 +59,7 @@ class IteratorMachine(RuleBasedStateMachine):
         self.workers: set[int] = set()
         self.wounded = False
 
-    @initialize(build=_table() | _plans(), mode=MODES)
+    @initialize(build=_table() | _recipes(), mode=MODES)
     def start(self, build: Any, mode: str) -> None:
         self.build = build
         with no_hang():
@@ -185,9 +173,9 @@ def rows_of(batch: Any) -> list[int]:
 class HostsMachine(RuleBasedStateMachine):
     """One job over one map pipeline, with any number of hosts; its position is global."""
 
-    @initialize(plan=map_plans(), hosts=st.integers(1, 3), rows=st.integers(1, 3))
-    def start(self, plan: Any, hosts: int, rows: int) -> None:
-        self.make = lambda: plan.build().map(lambda x: int(np.sum(x)))
+    @initialize(recipe=map_recipes(), hosts=st.integers(1, 3), rows=st.integers(1, 3))
+    def start(self, recipe: Any, hosts: int, rows: int) -> None:
+        self.make = lambda: recipe.build().map(lambda x: int(np.sum(x)))
         self.rows = [row for row in self.make() if row is not None]
         self.position = 0
         self._open(hosts, rows, None)
