@@ -209,7 +209,83 @@ def packing() -> Picture:
     return picture
 
 
+LAYERS: list[tuple[str, list[tuple[str, str]]]] = [
+    ("#ddd6fe", [("cli", "commands"), ("testing", "conformance kit")]),
+    ("#ddd6fe", [("python, experimental", "collections of public names")]),
+    (AMBER, [("loader", "DataLoader"), ("checkpoint", "files, Orbax"), ("plugins", "registry")]),
+    (GREEN, [("execution", "plan, executors, worker sessions, transport")]),
+    (BLUE, [("dataset", "nodes and iterators, one file per operation")]),
+    (PALE, [("tree", "trees of arrays"), ("memory", "allocator, buffer pool")]),
+    (PALE, [("value types", "transforms, samplers, index, options, _policy, _lazy, ...")]),
+]
+"""The layers, topmost first: the fill, and the name and contents of each package."""
+
+
+def layers() -> Picture:
+    """Draw the layers of the core; each imports only from the layers below it."""
+    height, gap, left = 40, 14, 34
+    picture = Picture(
+        len(LAYERS) * (height + gap) + 8,
+        "The layers of grain-core, topmost first. Imports go downwards only.",
+    )
+    for number, (fill, packages) in enumerate(LAYERS):
+        y = 8 + number * (height + gap)
+        width = (WIDTH - left - 8 - 8 * (len(packages) - 1)) / len(packages)
+        for column, (name, contents) in enumerate(packages):
+            x = left + column * (width + 8)
+            picture.box(x, y, width, height, fill=fill)
+            picture.text(x + width / 2, y + 13, name, anchor="middle", weight="bold", size=13)
+            picture.text(x + width / 2, y + 29, contents, anchor="middle", size=11)
+    picture.arrow(16, 8, 16, len(LAYERS) * (height + gap) - gap + 8)
+    return picture
+
+
+def life_of_a_batch() -> Picture:
+    """Draw the path of a batch between the consuming process and a worker."""
+    picture = Picture(
+        486, "A batch from next() through plan, task, worker, slot and chunk to the consumer."
+    )
+    # The two processes, and the memory that they share.
+    picture.box(8, 30, 226, 448, fill=PALE)
+    picture.box(298, 156, 174, 194, fill=PALE)
+    picture.text(121, 16, "consuming process", anchor="middle", weight="bold", size=13)
+    picture.text(385, 142, "worker process", anchor="middle", weight="bold", size=13)
+
+    def step(
+        y: float, title: str, words: str, *, x: float = 20, width: float = 202, fill: str
+    ) -> None:
+        picture.box(x, y, width, 40, fill=fill)
+        picture.text(x + width / 2, y + 13, title, anchor="middle", weight="bold", size=13)
+        picture.text(x + width / 2, y + 29, words, anchor="middle", size=11)
+
+    step(42, "plan", "which part runs where", fill=GREEN)
+    step(106, "build", "one iterator for each part", fill=GREEN)
+    step(170, "fused iterator", "submits blocks, bounded in flight", fill=BLUE)
+    worker = {"x": 310, "width": 150}
+    step(170, "read_many", "a block of indices", fill=BLUE, **worker)
+    step(234, "apply_chunk", "each stage of the block", fill=BLUE, **worker)
+    step(298, "slot", "in shared memory", fill=AMBER, **worker)
+    step(298, "chunk", "elements in order, snapshots", fill=BLUE)
+    step(362, "ordered rest", "batch after a filter, packing", fill=BLUE)
+    step(426, "next(), get_state()", "the consumer", fill="white")
+
+    for y1, y2 in ((82, 104), (146, 168), (338, 360), (402, 424)):
+        picture.arrow(121, y1, 121, y2)
+    picture.arrow(385, 210, 385, 232)
+    picture.arrow(385, 274, 385, 296)
+    picture.arrow(222, 190, 308, 190)
+    picture.text(266, 178, "task", anchor="middle", size=12)
+    picture.arrow(310, 318, 224, 318)
+    picture.text(266, 306, "result", anchor="middle", size=12)
+    picture.text(266, 332, "no copy", anchor="middle", size=12)
+    picture.arrow(121, 210, 121, 296)
+    picture.text(129, 252, "tickets, by block", size=12)
+    return picture
+
+
 PICTURES = {
+    "layers": layers,
+    "life-of-a-batch": life_of_a_batch,
     "one-stream": one_stream,
     "epochs": epochs,
     "resume": resume,
