@@ -1,7 +1,7 @@
-"""Pipelines over a source, for the tests of every plugin: one stream and one state, whoever computes it.
+"""Tests of pipelines over a source, shared by every plugin: one stream and one state with every executor.
 
-A test module has a fixture `source`, and a subclass of `PipelinesOverASource` that names a function of
-its records; of `ColumnsOverASource` as well, if the source gives columns.
+A test module has a fixture `source` and a subclass of `PipelinesOverASource` that names a function of
+its records; of `ColumnsOverASource`, too, if the source has columns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def plain(element):
 
 
 def steps(dataset):
-    """All elements, and the states before the first and after each."""
+    """Return all elements, and the states before the first and after each."""
     with iter(dataset) as iterator:
         return steps_of(iterator)
 
@@ -48,16 +48,16 @@ def steps_of(iterator):
 
 
 def from_each(iterator, states):
-    """What an iterator gives from each state on, set back again and again: its workers are kept."""
-    given = []
+    """Return the elements after each state, all restored by one iterator, which keeps its workers."""
+    elements = []
     for state in states:
         iterator.set_state(state)
-        given.append([plain(element) for element in iterator])
-    return given
+        elements.append([plain(element) for element in iterator])
+    return elements
 
 
 def rests(elements):
-    """What is left of the elements after each step, the last one included."""
+    """Return the remaining elements after each step, the last included."""
     return [elements[step:] for step in range(len(elements) + 1)]
 
 
@@ -68,7 +68,7 @@ def resumed(dataset, state):
 
 
 class PipelinesOverASource:
-    """The tests; `function` maps a record, so that batches are made of what users make of records."""
+    """Tests of a dataset and a loader; `function` maps a record to what is batched."""
 
     function: ClassVar[Callable[[Any], Any]]
 
@@ -77,7 +77,7 @@ class PipelinesOverASource:
         dataset = grain.MapDataset.source(source).shuffle(seed=3).map(function).batch(5).repeat(2)
         return dataset.to_iter_dataset(**mapped)
 
-    def test_a_dataset_gives_one_stream_and_resumes_at_every_step(self, source):
+    def test_a_dataset_has_one_stream_and_resumes_at_every_step(self, source):
         elements, states = steps(
             self.batches(source, read_options=grain.ReadOptions(num_threads=0))
         )
@@ -87,13 +87,13 @@ class PipelinesOverASource:
         for step, state in enumerate(states):
             assert resumed(threads, json.loads(json.dumps(state))) == elements[step:]
 
-    def test_processes_give_the_stream_of_one_and_resume_at_every_step(self, source):
+    def test_processes_compute_the_same_stream_and_resume_at_every_step(self, source):
         elements, states = steps(self.batches(source))
         with iter(in_processes(self.batches(source))) as iterator:
             assert steps_of(iterator) == (elements, states)
             assert from_each(iterator, states) == rests(elements)
 
-    def test_a_loader_gives_one_stream_and_resumes_at_every_step(self, source):
+    def test_a_loader_has_one_stream_and_resumes_at_every_step(self, source):
         elements, states = steps(loader(source, 0))
         for step, state in enumerate(states):
             assert resumed(loader(source, 0), state) == elements[step:]
@@ -111,7 +111,7 @@ class PipelinesOverASource:
 
 
 class ColumnsOverASource:
-    """The tests of sources that give columns, too: batches are the same with and without them."""
+    """Tests of sources with columns: batches are the same with and without them."""
 
     def test_batches_from_columns_equal_batches_of_elements(self, source):
         elements = grain.MapDataset.source(source)
@@ -122,6 +122,6 @@ class ColumnsOverASource:
 
 
 def expect_refused(state, source):
-    """A loader over `source` does not take a state of one over other data."""
+    """Assert that a loader over `source` refuses a state of a loader over other data."""
     with pytest.raises(ValueError, match="data source"):
         resumed(loader(source, 0), state)

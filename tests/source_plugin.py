@@ -1,4 +1,4 @@
-"""How a plugin describes itself, for the tests of every plugin: truly, and without what it reads with.
+"""Tests of a plugin's specs, shared by every plugin: correct, and without loading its dependencies.
 
 A test module has a subclass of `PluginOfASource` that names the package.
 """
@@ -12,19 +12,19 @@ from typing import ClassVar
 
 
 class PluginOfASource:
-    """The tests.
+    """Tests of the specs of one package.
 
     Attributes:
         package: The module of the plugin.
         specs: The names of its specs.
-        heavy: What describing it must not import.
+        heavy: Modules that listing the specs must not import.
     """
 
     package: ClassVar[str]
     specs: ClassVar[list[str]]
     heavy: ClassVar[list[str]]
 
-    def test_describing_the_plugin_loads_none_of_its_dependencies(self):
+    def test_listing_the_specs_loads_no_dependencies(self):
         script = (
             f"import sys, {self.package}._plugin as plugin; plugin.grain_sources();"
             f"print([name for name in {self.heavy} if name in sys.modules])"
@@ -34,7 +34,7 @@ class PluginOfASource:
         )
         assert done.stdout.strip() == "[]"
 
-    def test_the_targets_are_what_the_public_names_say(self):
+    def test_the_targets_are_exported_under_the_public_names(self):
         package = importlib.import_module(self.package)
         specs = importlib.import_module(f"{self.package}._plugin").grain_sources()
         assert [spec.name for spec in specs] == self.specs

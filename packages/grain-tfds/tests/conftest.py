@@ -14,7 +14,7 @@ SIZES = {"train": 24, "test": 5}
 
 
 def png(value: int) -> bytes:
-    """A grey picture of 4 by 4, as a file."""
+    """Return a grey PNG of 4 by 4 pixels."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return (

@@ -1,6 +1,7 @@
-"""What this package offers to grain.
+"""Plugin specs of this package.
 
-This module is imported to list plugins, so it must be quick: the target is named, not imported.
+This module is imported whenever plugins are listed, so it must be light: it names the target as text
+and does not import it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from grain.plugins import Capability, Kind, PluginSpec, hookimpl
 
 @hookimpl
 def grain_sources() -> list[PluginSpec]:
-    """The one source of this package."""
+    """Return the specs of this package's sources."""
     return [
         PluginSpec(
             name="jsonl",
@@ -39,6 +40,6 @@ def grain_sources() -> list[PluginSpec]:
 
 @hookimpl
 def grain_conformance_cases() -> list[Any]:
-    """What proves this package right; imported only when it is checked."""
+    """Return the conformance cases, imported on demand."""
     cases: list[Any] = importlib.import_module("grain_jsonl.conformance").cases()
     return cases

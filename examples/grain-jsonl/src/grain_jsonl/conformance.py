@@ -1,4 +1,4 @@
-"""The cases by which `grain conformance jsonl` checks this package."""
+"""Conformance cases of this package, run by `grain conformance jsonl`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LINES = [{"number": n, "text": "ä" * (n % 5), "list": list(range(n % 3))} for 
 
 
 def cases() -> list[Case]:
-    """Two files by paths and by a pattern, without and with an index beside them."""
+    """Return the cases: two files by paths and by a pattern, without and with index files."""
     return [
         Case(
             name="two files",
@@ -40,24 +40,24 @@ def _paths(directory: str) -> list[str]:
 
 
 def write(directory: str) -> None:
-    """Writes two files."""
+    """Write two files."""
     for path, lines in zip(_paths(directory), (_LINES[:6], _LINES[6:]), strict=True):
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
 
 
 def write_indexed(directory: str) -> None:
-    """Writes two files and their indices."""
+    """Write two files and their index files."""
     write(directory)
     for path in _paths(directory):
         write_index(path)
 
 
 def by_paths(directory: str) -> JsonLinesDataSource:
-    """The files by their paths."""
+    """Open the files by paths."""
     return JsonLinesDataSource(_paths(directory))
 
 
 def by_pattern(directory: str) -> JsonLinesDataSource:
-    """The files by a pattern."""
+    """Open the files by a pattern."""
     return JsonLinesDataSource(os.path.join(directory, "*.jsonl"))

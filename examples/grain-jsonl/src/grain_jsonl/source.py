@@ -1,8 +1,8 @@
 """Random access to the lines of JSON-lines files.
 
-The contract with grain is in the methods `__len__`, `__getitem__` and `__getitems__`; the rest is
-what makes a source pleasant: it pickles without its open files, reads from many threads at once,
-has a `repr` that is the same in every process, and says which file and line is wrong.
+The contract with grain is `__len__`, `__getitem__` and `__getitems__`. A good source also pickles
+without its open files, can be read from many threads, has a `repr` that is the same in every process,
+and names the file and line in its errors.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any, SupportsIndex
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
-from grain_jsonl.index import Offsets, find_lines, read_index
+from grain_jsonl.index import Offsets, find_lines, pack, read_index, unpack
 
 
 class JsonLinesFileError(ValueError):
-    """A file that holds no JSON lines, or is not the file it was."""
+    """A file that is not JSON lines, or has changed."""
 
 
 class JsonLinesDataSource:
@@ -42,12 +42,13 @@ class JsonLinesDataSource:
         entries = [paths] if isinstance(paths, (str, os.PathLike)) else paths
         self._paths = [file for path in entries for file in _expand(path)]
         if not self._paths:
-            raise ValueError("Give at least one JSON-lines file.")
-        # Offsets from an index file are read again by whoever needs them, others are kept.
+            raise ValueError(f"Expected at least one JSON-lines file, got {paths!r}.")
+        # Taken before the files are read: a file that changes meanwhile is refused later.
+        self._identities = {path: _identity(os.stat(path)) for path in self._paths}
+        # Offsets that were found are pickled; offsets of index files are read again.
         self._offsets: dict[str, Offsets] = {}
         self._indexed: dict[str, Offsets] = {}
         counts = [len(self._offsets_of(path)) - 1 for path in self._paths]
-        self._sizes = {path: int(self._offsets_of(path)[-1]) for path in self._paths}
         # File f holds the lines from _starts[f] to _starts[f + 1].
         self._starts = np.cumsum([0, *counts], dtype=np.int64)
         self._files = _OpenFiles()
@@ -69,11 +70,11 @@ class JsonLinesDataSource:
     def __getitem__(self, index: SupportsIndex) -> Any:
         index = operator.index(index)
         if not 0 <= index < len(self):
-            raise self._outside(index)
+            raise self._index_error(index)
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Sequence[int] | npt.NDArray[np.integer[Any]]) -> list[Any]:
-        """Many lines, in the order asked for; lines that follow one another are read together."""
+        """Return lines in the order of `indices`; consecutive lines are read together."""
         wanted = np.asarray(indices)
         if wanted.size == 0:
             return []
@@ -82,31 +83,32 @@ class JsonLinesDataSource:
         order = np.argsort(wanted, kind="stable")
         for end in (wanted[order[0]], wanted[order[-1]]):
             if not 0 <= end < len(self):
-                raise self._outside(int(end))
+                raise self._index_error(int(end))
         lines = wanted[order].astype(np.int64)
         out: list[Any] = [None] * len(lines)
-        # A new stretch begins where a line is left out, and where a file ends.
+        # A range of lines ends where a line is left out, and at the end of a file.
         files = np.searchsorted(self._starts, lines, side="right") - 1
         breaks = (np.diff(lines) > 1) | (np.diff(files) > 0)
-        for part in np.split(np.arange(len(lines)), np.flatnonzero(breaks) + 1):
-            file = int(files[part[0]])
-            numbers = (lines[part] - self._starts[file]).tolist()
-            for place, value in zip(order[part], self._read(file, numbers), strict=True):
-                out[place] = value
+        for lines_of_range in np.split(np.arange(len(lines)), np.flatnonzero(breaks) + 1):
+            file = int(files[lines_of_range[0]])
+            numbers = (lines[lines_of_range] - self._starts[file]).tolist()
+            values = self._read(file, numbers)
+            for position, value in zip(order[lines_of_range], values, strict=True):
+                out[position] = value
         return out
 
-    def _outside(self, index: int) -> IndexError:
+    def _index_error(self, index: int) -> IndexError:
         return IndexError(f"Index {index} is outside of a source of {len(self)} lines.")
 
     def _read(self, file: int, numbers: list[int]) -> Iterator[Any]:
-        """The lines of one file with these numbers, which follow one another or repeat."""
+        """Yield the lines of one file with these numbers, which are consecutive or repeat."""
         path = self._paths[file]
         offsets = self._offsets_of(path)
         begin, end = int(offsets[numbers[0]]), int(offsets[numbers[-1] + 1])
         if self._files.pid != os.getpid():
-            # A forked child would share the parent's place in each file, and its lock.
+            # A forked child would share the file positions of the parent, and its lock.
             self._files = _OpenFiles()
-        data = self._files.read(path, begin, end, self._sizes[path])
+        data = self._files.read(path, begin, end, self._identities[path])
         for number in numbers:
             line = data[int(offsets[number]) - begin : int(offsets[number + 1]) - begin]
             try:
@@ -118,7 +120,7 @@ class JsonLinesDataSource:
                 ) from error
 
     def close(self) -> None:
-        """Closes open files, indices too; reading opens them again."""
+        """Close open files, index files included; reading opens them again."""
         self._files.close()
         self._indexed = {}
 
@@ -129,16 +131,29 @@ class JsonLinesDataSource:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_indexed": {}, "_files": None}
+        offsets = {path: pack(offsets) for path, offsets in self._offsets.items()}
+        return {**self.__dict__, "_offsets": offsets, "_indexed": {}, "_files": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _files=_OpenFiles())
+        offsets = {path: unpack(*packed) for path, packed in state["_offsets"].items()}
+        self.__dict__.update(state, _offsets=offsets, _files=_OpenFiles())
 
     def __repr__(self) -> str:
-        # A checkpoint holds this text and compares it: no addresses, and other data, other text.
-        sizes = [(os.path.basename(path), self._sizes[path]) for path in self._paths]
+        # Stored in checkpoints and compared on restore: no addresses or times; other data, other text.
+        sizes = [(os.path.basename(path), self._identities[path].size) for path in self._paths]
         digest = hashlib.sha1(repr(sizes).encode(), usedforsecurity=False).hexdigest()[:16]
         return f"JsonLinesDataSource(files={len(sizes)}, lines={len(self)}, digest={digest})"
+
+
+class _Identity(NamedTuple):
+    """Size and modification time of a file, which change when it is written again."""
+
+    size: int
+    modified_ns: int
+
+
+def _identity(status: os.stat_result) -> _Identity:
+    return _Identity(status.st_size, status.st_mtime_ns)
 
 
 def _expand(path: str | os.PathLike[str]) -> list[str]:
@@ -156,47 +171,52 @@ def _expand(path: str | os.PathLike[str]) -> list[str]:
     return found
 
 
-# A process may have some hundred files open, and there may be thousands.
-_MOST_OPEN = 64
+# There may be more files than a process may have open.
+_MAX_OPEN = 64
 
 
 class _OpenFiles:
-    """Files that one process has open, the least recently used closed in favour of others."""
+    """The open files of one process; the least recently used is closed first."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
         self._lock = threading.Lock()
         self._open: dict[str, Any] = {}
-        # Not `__del__`: in a cycle of garbage the files might be dropped, open, before this object.
+        # Not `__del__`: in a reference cycle the files might be finalized before this object.
         weakref.finalize(self, _close_all, self._open)
 
-    def read(self, path: str, begin: int, end: int, size: int) -> bytes:
-        """The bytes of a file from `begin` to `end`, the file being as large as it was."""
+    def read(self, path: str, begin: int, end: int, expected: _Identity) -> bytes:
+        """Return the bytes of a file from `begin` to `end`, if the file has not changed."""
         with self._lock:
             file = self._open.pop(path, None)
             if file is None:
-                while len(self._open) >= _MOST_OPEN:
+                while len(self._open) >= _MAX_OPEN:
                     self._open.pop(next(iter(self._open))).close()
                 file = open(path, "rb")  # noqa: SIM115
-            self._open[path] = file  # the last one used is the last to be closed
-            found = os.fstat(file.fileno()).st_size
+            self._open[path] = file  # at the end: closed last
             file.seek(begin)
             data: bytes = file.read(end - begin)
-        if found != size:
+            # After the read, so that a file that is written meanwhile is refused.
+            found = _identity(os.fstat(file.fileno()))
+        if found != expected:
+            if found.size != expected.size:
+                change = f"is {found.size} bytes long, but was {expected.size}"
+            else:
+                change = "was written again, and had other contents"
             raise JsonLinesFileError(
-                f"{path} is {found} bytes long, but was {size} when this source was made: the file "
-                "has changed. Make the source anew; a checkpoint of the old file does not fit it."
+                f"{path} {change} when this source was created: the file has changed. Create the "
+                "source again; a checkpoint of the old file does not match the new one."
             )
         return data
 
     def close(self) -> None:
-        """Closes all files, between reads of other threads."""
+        """Close all files, between reads of other threads."""
         with self._lock:
-            while self._open:  # one by one, so that Ctrl-C leaves no closed file behind
+            while self._open:  # one by one, so that Ctrl-C leaves no closed file in the dict
                 self._open.popitem()[1].close()
 
 
 def _close_all(files: dict[str, Any]) -> None:
-    # Nobody else is left; a forked child could not even take the lock.
+    # No reader is left, so no lock is needed; in a forked child it might never be released.
     for file in files.values():
         file.close()

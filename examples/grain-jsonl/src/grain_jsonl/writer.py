@@ -1,4 +1,4 @@
-"""Writing elements as JSON lines, as `grain convert` does."""
+"""Writer of elements as JSON lines, used by `grain convert`."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ import numpy as np
 
 
 def write_elements(path: str | os.PathLike[str], elements: Iterable[Any]) -> int:
-    """Writes one line for each element, and returns how many there were.
+    """Write one line for each element and return their number.
 
-    The file is made or replaced, and appears whole or not at all.
+    Numpy's numbers and arrays become JSON's numbers and lists. A value that JSON cannot represent,
+    such as bytes, is an error that names the element.
 
-    Numpy's numbers and arrays become JSON's numbers and lists. What JSON has no words for, bytes
-    above all, is an error that says which element has it.
+    Args:
+        path: The file to create or replace, atomically.
+        elements: The elements.
     """
     path = os.fspath(path)
-    unfinished = f"{path}.{uuid.uuid4().hex}.part"
+    temporary = f"{path}.{uuid.uuid4().hex}.part"
     try:
-        with open(unfinished, "wb") as file:
+        with open(temporary, "wb") as file:
             count = 0
             for element in elements:
                 file.write(_line(count, element))
                 count += 1
-        os.replace(unfinished, path)
+        os.replace(temporary, path)
     except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(unfinished)
+            os.unlink(temporary)
         if isinstance(error, OSError) and error.filename is None:
-            error.add_note(f"This was raised while {path} was written; nothing of it is left.")
+            error.add_note(f"raised while writing {path}; no partial file is left.")
         raise
     return count
 
@@ -43,8 +45,8 @@ def _line(number: int, element: Any) -> bytes:
         return json.dumps(element, default=_plain, ensure_ascii=False).encode() + b"\n"
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"Element {number} cannot be written as JSON: {error}. Leave that part out, or"
-            " convert to a format that holds it."
+            f"Element {number} cannot be written as JSON: {error}. Leave the value out, or"
+            " convert to a format that can hold it."
         ) from error
 
 

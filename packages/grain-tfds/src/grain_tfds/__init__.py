@@ -1,6 +1,6 @@
 """TensorFlow Datasets as data sources for grain, without TensorFlow.
 
-Names are loaded on first use, so that finding the plugin does not load tensorflow-datasets.
+Names are imported on first use, so that discovering the plugin does not load tensorflow-datasets.
 """
 
 from __future__ import annotations

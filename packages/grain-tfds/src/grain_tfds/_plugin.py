@@ -1,4 +1,4 @@
-"""What this package offers to grain; importing this module does not load tensorflow-datasets."""
+"""Plugin specs of this package; importing this module does not load tensorflow-datasets."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def grain_sources() -> list[PluginSpec]:
 
 @hookimpl
 def grain_conformance_cases() -> list[Any]:
-    """What proves this package right; imported only when it is checked."""
+    """Return the conformance cases, imported on demand."""
     cases: list[Any] = importlib.import_module("grain_tfds.conformance").cases()
     return cases

@@ -1,4 +1,4 @@
-"""The cases by which `grain conformance tfds` checks this package."""
+"""Conformance cases of this package, run by `grain conformance tfds`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EXAMPLES = 13
 
 
 def cases() -> list[Case]:
-    """Part of a small dataset that TFDS itself writes."""
+    """Return the cases: a slice of a small dataset that TFDS writes."""
     return [
         Case(
             name="part of a split", spec="tfds", prepare=write, make=part, elements=_elements()[2:]
@@ -26,7 +26,7 @@ def cases() -> list[Case]:
 
 
 class TinyConformance(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]
-    """Some examples of vectors and text."""
+    """A dataset of vectors and text."""
 
     VERSION = tfds.core.Version("1.0.0")
 
@@ -67,12 +67,12 @@ def _elements() -> list[Any]:
 
 
 def write(directory: str) -> None:
-    """Prepares the dataset as a user of TFDS would."""
+    """Prepare the dataset by TFDS's own functions."""
     tfds.display_progress_bar(False)
-    with contextlib.redirect_stdout(io.StringIO()):  # it prints what it does
+    with contextlib.redirect_stdout(io.StringIO()):  # TFDS prints its progress
         TinyConformance(data_dir=directory, file_format="array_record").download_and_prepare()
 
 
 def part(directory: str) -> TfdsDataSource:
-    """All examples but the first two."""
+    """Open all examples except the first two."""
     return TfdsDataSource("tiny_conformance", split="train[2:]", data_dir=directory)

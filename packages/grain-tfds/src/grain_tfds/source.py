@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class TfdsIndexError(IndexError, ValueError):
-    """An index outside of the source; a ValueError, too, as which TFDS itself reports it."""
+    """An index outside of the source; also a ValueError, which TFDS raises."""
 
 
 class TfdsDataSource:
@@ -22,10 +22,10 @@ class TfdsDataSource:
 
     Args:
         name: The dataset, as for `tfds.load`: `"mnist"`, `"my_data/config:1.0.0"`.
-        split: The split or a part of it: `"train"`, `"train[:10%]"`.
-        data_dir: Where datasets are kept; TFDS's own default if not given.
+        split: The split or a slice of it: `"train"`, `"train[:10%]"`.
+        data_dir: The directory of datasets; TFDS's default if not given.
         decoders: Decoders for features, such as `{"image": tfds.decode.SkipDecoding()}`.
-        download: Whether to download and prepare the dataset if it is not there yet.
+        download: Whether to download and prepare the dataset if it does not exist.
         builder_kwargs: Arguments for the dataset's builder.
         options: Further arguments of `tfds.data_source`.
 
@@ -57,20 +57,19 @@ class TfdsDataSource:
             )
         except Exception as error:
             error.add_note(
-                f"This was raised for TfdsDataSource({name!r}, split={split!r},"
-                f" data_dir={data_dir!r}). The part of the split must have examples, and the dataset"
-                " must have been prepared in ArrayRecord form in that directory, or be one that can"
-                " be downloaded."
+                f"raised in TfdsDataSource({name!r}, split={split!r}, data_dir={data_dir!r}). The"
+                " split must have examples, and the dataset must be prepared in ArrayRecord form in"
+                " that directory, or be available for download."
             )
             raise
         if not hasattr(self._source, "dataset_info"):
             given = f"split={split!r}" if split is not None else "no split"
             raise ValueError(
-                f"Name one split of {name!r}, got {given}; there are {_names_of(self._source)}."
+                f"Expected one split of {name!r}, got {given}; available: {_names_of(self._source)}."
             )
         if self._source_length() < 1:
             raise ValueError(
-                f"The split {split!r} of {name!r} has no examples: its end is not behind its start."
+                f"The split {split!r} of {name!r} has no examples: correct its start and end."
             )
         info = self._source.dataset_info
         self._full_name = str(info.full_name)
@@ -82,7 +81,7 @@ class TfdsDataSource:
     def _source_length(self) -> int:
         try:
             return len(self._source)
-        except ValueError:  # which is what Python makes of a negative length
+        except ValueError:  # Python's error for a negative length
             return 0
 
     @property
@@ -95,35 +94,35 @@ class TfdsDataSource:
 
     def __getitem__(self, index: SupportsIndex) -> Any:
         index = operator.index(index)
-        self._check(index)
-        return self._named(lambda: self._source[index])
+        self._check_index(index)
+        return self._with_note(lambda: self._source[index])
 
     def __getitems__(self, indices: Sequence[int] | np.ndarray) -> list[Any]:
-        """Many examples, in the order asked for, read by TFDS's own batched read."""
+        """Return examples in the order of `indices`, by TFDS's batched read."""
         wanted = [operator.index(index) for index in indices]
         if not wanted:
             return []
-        self._check(min(wanted))
-        self._check(max(wanted))
-        return list(self._named(lambda: self._source.__getitems__(wanted)))
+        self._check_index(min(wanted))
+        self._check_index(max(wanted))
+        return list(self._with_note(lambda: self._source.__getitems__(wanted)))
 
-    def _check(self, index: int) -> None:
+    def _check_index(self, index: int) -> None:
         if not 0 <= index < self._length:
             raise TfdsIndexError(
                 f"Index {index} is outside of {self._full_name}, split {self._split}, with "
                 f"{self._length} examples."
             )
 
-    def _named(self, read: Callable[[], T]) -> T:
-        """Adds the dataset to errors of the reader, which know a file at best."""
+    def _with_note(self, read: Callable[[], T]) -> T:
+        """Call `read`, and name the dataset in its errors, which name a file at best."""
         try:
             return read()
         except (RuntimeError, OSError) as error:
             error.add_note(
-                f"This was read for {self._full_name} in {self._directory}. A file there is "
-                "missing, truncated or damaged: prepare the dataset again, or copy it again."
+                f"raised while reading {self._full_name} in {self._directory}. A file is missing, "
+                "truncated or damaged: prepare the dataset again, or copy it again."
             )
-            # Which also opens the file anew when it is mended: TFDS would keep the broken reader.
+            # Otherwise TFDS would keep the failed reader even after the file was restored.
             self.close()
             raise
 
@@ -132,9 +131,9 @@ class TfdsDataSource:
             yield self[index]
 
     def close(self) -> None:
-        """Gives up open files; reading opens them again."""
-        # TFDS has no such call, but a copy of its reader has no file open. The old one goes when no
-        # thread reads from it any more.
+        """Release open files; reading opens them again."""
+        # TFDS has no such function, but a copy of its reader has no open file. The old reader is
+        # released when no thread uses it.
         source = copy.copy(self._source)
         source.data_source = copy.copy(source.data_source)
         self._source = source
@@ -146,7 +145,7 @@ class TfdsDataSource:
         self.close()
 
     def __repr__(self) -> str:
-        # Written into checkpoints and compared there.
+        # Stored in checkpoints and compared on restore.
         decoders = f", decoders={self._decoders}" if self._decoders is not None else ""
         return (
             f"TfdsDataSource(name={self._full_name!r}, split={self._split!r}, "
@@ -159,7 +158,7 @@ def _names_of(source: Any) -> str:
 
 
 def _kinds(decoders: Any) -> Any:
-    """Decoders by the names of their classes, since their own text may hold addresses."""
+    """Return decoders as class names, since their `repr` may contain addresses."""
     if isinstance(decoders, Mapping):
         return {key: _kinds(value) for key, value in sorted(decoders.items())}
     return None if decoders is None else type(decoders).__name__

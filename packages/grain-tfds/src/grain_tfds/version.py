@@ -1,3 +1,3 @@
-"""The version of grain-tfds: the build reads it from here, and so does the package."""
+"""Version of grain-tfds, read by the build and by the package."""
 
 __version__ = "1.0.0"

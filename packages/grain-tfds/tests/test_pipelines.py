@@ -1,4 +1,4 @@
-"""Pipelines over the source: one stream and one state, whoever computes it."""
+"""Pipelines over the source have one stream and one state with every executor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TestPipelines(PipelinesOverASource):
         return example["vector"]
 
 
-def test_it_has_its_place_in_grain(data_dir, skip_image):
+def test_grain_exports_and_opens_the_source(data_dir, skip_image):
     assert grain.sources.TfdsDataSource is TfdsDataSource
     opened = grain.sources.open(
         "tfds://tiny_pictures", split="test", data_dir=data_dir, decoders=skip_image

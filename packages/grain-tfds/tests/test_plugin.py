@@ -1,4 +1,4 @@
-"""The plugin describes itself without loading what it needs to read."""
+"""The plugin is described without loading its dependencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing JSON lines: what is written is read again, and what JSON cannot hold is named."""
+"""Written elements are read back, and values that JSON cannot represent are named."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from grain_jsonl import JsonLinesDataSource
 from grain_jsonl.writer import write_elements
 
 
-def test_elements_come_back_as_json_has_them(tmp_path) -> None:
+def test_elements_are_read_back_in_their_json_form(tmp_path) -> None:
     path = tmp_path / "a.jsonl"
     elements = [
         {"id": np.int64(3), "vector": np.arange(3, dtype=np.float32), "text": "zwölf\n\u2028"},
@@ -36,13 +36,13 @@ def test_elements_come_back_as_json_has_them(tmp_path) -> None:
         (np.datetime64(1, "D"), ""),
     ],
 )
-def test_what_json_has_no_words_for_is_named(tmp_path, value, kind) -> None:
+def test_values_that_json_cannot_represent_are_named(tmp_path, value, kind) -> None:
     with pytest.raises(ValueError, match=rf"Element 1 cannot be written as JSON: .*type {kind}"):
         write_elements(tmp_path / "a.jsonl", [{"a": 1}, {"a": value}])
     assert list(tmp_path.iterdir()) == []
 
 
-def test_text_that_has_no_bytes_is_named_and_what_was_there_is_kept(tmp_path) -> None:
+def test_text_that_cannot_be_encoded_is_named_and_the_existing_file_is_kept(tmp_path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("mine")
     with pytest.raises(ValueError, match="Element 1 cannot be written as JSON: 'utf-8' codec"):
