@@ -12,7 +12,7 @@ class Shout(grain.MapTransform):
         return element.upper()
 
 
-def test_index_sampler_and_loader() -> None:
+def test_a_sampler_and_a_loader_yield_two_epochs() -> None:
     source: Any = list("abcde")
     transformations = [Shout()]
 

@@ -38,7 +38,7 @@ class CIFAR10DataSource(grain.RandomAccessDataSource):
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> str:
-    """Five files of two images, laid out as the download is."""
+    """Write five files of two images, in the layout of the download."""
     folder = tmp_path / "cifar-10-batches-py"
     folder.mkdir()
     for i in range(1, 6):
@@ -47,7 +47,7 @@ def data_dir(tmp_path: Path) -> str:
     return f"{tmp_path}/"
 
 
-def test_source_of_jax_arrays_is_loaded(data_dir: str) -> None:
+def test_a_loader_reads_a_source_of_jax_arrays(data_dir: str) -> None:
     source = CIFAR10DataSource(data_dir)
     # As in the post, the source holds two records: all images, and all labels.
     assert len(source) == 2

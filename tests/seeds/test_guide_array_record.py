@@ -39,7 +39,7 @@ class Decode(grain.transforms.Map):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with 0..299 in one file, and in two."""
+    """Return a folder with 0..299 in one file, and in two."""
     folder = tmp_path_factory.mktemp("data")
     files = {
         "train.arrayrecord": range(300),
@@ -54,7 +54,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_array_record_data_source(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_array_record_source_reads_one_file_or_several(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     # Single file
     source = grain.ArrayRecordDataSource(f"{data}/train.arrayrecord")
     assert len(source) == 300
@@ -82,7 +84,7 @@ def test_array_record_data_source(data: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("workers", [0, 8])
-def test_loader_over_array_records(data: Path, workers: int) -> None:
+def test_a_loader_reads_array_records(data: Path, workers: int) -> None:
     max_steps = 5
     steps: list[Any] = []
     train_step = steps.append
@@ -122,7 +124,7 @@ def test_loader_over_array_records(data: Path, workers: int) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 4])
-def test_load_over_array_records(data: Path, workers: int) -> None:
+def test_load_reads_array_records(data: Path, workers: int) -> None:
     steps: list[Any] = []
     train_step = steps.append
 

@@ -40,7 +40,7 @@ def test_to_iter_dataset_reads_in_threads_in_order() -> None:
     assert processed == [x * 2 for x in grain.MapDataset.range(1000).shuffle(seed=0)]
 
 
-def test_mp_prefetch_gives_the_same_batches_and_closes() -> None:
+def test_mp_prefetch_yields_the_same_batches_and_closes() -> None:
     total_steps = 4
     steps: list[Any] = []
     train_step = steps.append
@@ -68,7 +68,7 @@ def test_mp_prefetch_gives_the_same_batches_and_closes() -> None:
         np.testing.assert_array_equal(batch, same)
 
 
-def test_mix_of_sparse_parts() -> None:
+def test_sparse_datasets_can_be_mixed() -> None:
     ds1 = grain.MapDataset.source(source_a).filter(lambda x: x["label"] == 0).to_iter_dataset()
     ds2 = grain.MapDataset.source(source_b).filter(lambda x: x["label"] == 1).to_iter_dataset()
 
@@ -88,7 +88,7 @@ def test_mix_of_sparse_parts() -> None:
     assert set(iter(mixed).get_state()["parents"]) == {"class_0", "class_1"}
 
 
-def test_close_after_the_last_element() -> None:
+def test_an_iterator_can_be_closed_after_the_last_element() -> None:
     steps: list[Any] = []
     train_step = steps.append
 
@@ -106,7 +106,7 @@ def test_close_after_the_last_element() -> None:
     assert steps == list(range(1, 201))
 
 
-def test_read_and_multiprocessing_options() -> None:
+def test_read_and_multiprocessing_options_keep_the_stream() -> None:
     # ReadOptions: controls per-process I/O threading
     read_opts = grain.ReadOptions(
         num_threads=16,  # threads reading from DataSource in parallel

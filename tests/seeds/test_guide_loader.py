@@ -60,7 +60,7 @@ class RandomCrop(grain.transforms.RandomMap):
         return image[top : top + self.crop_size, left : left + self.crop_size]
 
 
-def test_sharding_in_a_dataset_and_in_a_sampler() -> None:
+def test_a_dataset_and_a_sampler_can_be_sharded() -> None:
     source = list(range(10))
 
     # No sharding (single process)
@@ -94,7 +94,9 @@ def test_sharding_in_a_dataset_and_in_a_sampler() -> None:
     assert sorted(int(sampler[i].record_key) for i in range(10)) == source
 
 
-def test_index_sampler(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_index_sampler_prints_its_settings_and_records(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     # Single-epoch sequential
     sampler = grain.IndexSampler(
         num_records=60000,
@@ -122,7 +124,7 @@ def test_index_sampler(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_transformations_in_a_dataset_pipeline() -> None:
+def test_a_dataset_applies_transformations() -> None:
     # Use in a Dataset pipeline
     ds = (
         grain.MapDataset.source(text_source)
@@ -135,14 +137,14 @@ def test_transformations_in_a_dataset_pipeline() -> None:
     assert [tokens.tolist() for tokens in ds] == [[3, 3, 5], [], [4, 3]]
 
 
-def test_flat_map_transformation_splits_a_document() -> None:
+def test_a_flat_map_splits_a_document() -> None:
     pieces = SplitDocument().flat_map(np.arange(300))
     assert [len(piece) for piece in pieces] == [128, 128, 44]
     assert SplitDocument().max_fan_out == 10
 
 
 @pytest.mark.parametrize("workers", [0, 4])
-def test_transformations_in_a_loader_pipeline(workers: int) -> None:
+def test_a_loader_applies_transformations(workers: int) -> None:
     sampler = grain.IndexSampler(
         num_records=len(image_source),
         shard_options=grain.NoSharding(),

@@ -1,4 +1,4 @@
-"""The guide's MapDataset snippets: each prints what its comments say."""
+"""The guide's MapDataset snippets: each prints the output in its comments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_source_of_a_list_and_of_a_data_source(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_source_is_a_list_or_a_data_source(capsys: pytest.CaptureFixture[str]) -> None:
     # From a plain Python list
     ds = grain.MapDataset.source([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     print(ds[3])  # 3
@@ -42,7 +42,7 @@ def test_source_of_a_list_and_of_a_data_source(capsys: pytest.CaptureFixture[str
     assert lines(capsys) == ["3", "10", "b", "['a', 'b', 'c', 'd', 'e']"]
 
 
-def test_range(capsys: pytest.CaptureFixture[str]) -> None:
+def test_range_counts_like_pythons_range(capsys: pytest.CaptureFixture[str]) -> None:
     ds = grain.MapDataset.range(10)
     print(list(ds))  # [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
 
@@ -52,7 +52,7 @@ def test_range(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines(capsys) == ["[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]", "[2, 4, 6]"]
 
 
-def test_shuffle(capsys: pytest.CaptureFixture[str]) -> None:
+def test_shuffle_is_deterministic_and_derives_its_seed(capsys: pytest.CaptureFixture[str]) -> None:
     ds = grain.MapDataset.range(10).shuffle(seed=42)
     print(list(ds))  # e.g. [3, 7, 0, 5, 9, 1, 6, 2, 8, 4]  (deterministic)
 
@@ -62,12 +62,12 @@ def test_shuffle(capsys: pytest.CaptureFixture[str]) -> None:
     )
     print(set(ds) == set(range(10)))  # True
 
-    # The document's order is an example; this is the one the reference gives.
+    # The document's order is an example; this is the order of the reference.
     assert lines(capsys) == ["[8, 6, 7, 9, 0, 5, 1, 2, 4, 3]", "True"]
     assert list(ds) == [1, 7, 6, 9, 0, 8, 4, 5, 3, 2]
 
 
-def test_map(capsys: pytest.CaptureFixture[str]) -> None:
+def test_map_takes_functions_and_transforms(capsys: pytest.CaptureFixture[str]) -> None:
     # Lambda shorthand
     ds = grain.MapDataset.range(5).map(lambda x: x**2)
     print(list(ds))  # [0, 1, 4, 9, 16]
@@ -87,7 +87,7 @@ def test_map(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines(capsys) == ["[0, 1, 4, 9, 16]", "[-1.5, -0.5, 0.5, 1.5]"]
 
 
-def test_random_map(capsys: pytest.CaptureFixture[str]) -> None:
+def test_random_map_draws_the_same_in_every_run(capsys: pytest.CaptureFixture[str]) -> None:
     # Adds a random integer in [0, 5) to each element
     ds = grain.MapDataset.range(5).random_map(
         lambda x, rng: x + rng.integers(0, 5),
@@ -111,7 +111,7 @@ def test_random_map(capsys: pytest.CaptureFixture[str]) -> None:
     assert flipped == [False, False, False, False, True, False, False, True]
 
 
-def test_map_with_index(capsys: pytest.CaptureFixture[str]) -> None:
+def test_map_with_index_passes_the_index(capsys: pytest.CaptureFixture[str]) -> None:
     ds = grain.MapDataset.source(["a", "b", "c", "d"])
     ds = ds.map_with_index(lambda i, x: f"{x}_{i}")
     print(list(ds))  # ['a_0', 'b_1', 'c_2', 'd_3']
@@ -119,7 +119,9 @@ def test_map_with_index(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines(capsys) == ["['a_0', 'b_1', 'c_2', 'd_3']"]
 
 
-def test_filter(capsys: pytest.CaptureFixture[str]) -> None:
+def test_filter_yields_none_by_index_and_is_skipped_by_iteration(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     ds = grain.MapDataset.range(10).filter(lambda x: x % 2 == 0)
     print(ds[0])  # 0
     print(ds[1])  # None  (1 is filtered out)
@@ -139,7 +141,9 @@ def test_filter(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines(capsys) == ["[0 3 6]", "[ 9 12 15]", "[18]"]
 
 
-def test_batch(capsys: pytest.CaptureFixture[str]) -> None:
+def test_batch_stacks_elements_or_calls_a_batch_function(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     ds = grain.MapDataset.range(10).batch(batch_size=3)
     print(list(ds))
     # [array([0, 1, 2]), array([3, 4, 5]), array([6, 7, 8]), array([9])]
@@ -166,7 +170,7 @@ def test_batch(capsys: pytest.CaptureFixture[str]) -> None:
     assert [batch["values"].tolist() for batch in ds] == [[[0], [1]], [[2], [3]], [[4], [5]]]
 
 
-def test_repeat(capsys: pytest.CaptureFixture[str]) -> None:
+def test_repeat_is_finite_or_infinite(capsys: pytest.CaptureFixture[str]) -> None:
     def import_sys_maxsize():
         return sys.maxsize
 
@@ -182,7 +186,7 @@ def test_repeat(capsys: pytest.CaptureFixture[str]) -> None:
     assert [ds[i] for i in range(10)] == [0, 4, 1, 2, 3, 1, 2, 3, 0, 4]
 
 
-def test_repeat_in_a_training_loop() -> None:
+def test_an_infinite_repeat_feeds_a_training_loop() -> None:
     max_steps = 70
     steps = []
     train_step = steps.append
@@ -211,7 +215,7 @@ def test_repeat_in_a_training_loop() -> None:
     assert steps[0].tolist() != steps[32].tolist()
 
 
-def test_slice(capsys: pytest.CaptureFixture[str]) -> None:
+def test_slices_shard_a_dataset(capsys: pytest.CaptureFixture[str]) -> None:
     ds = grain.MapDataset.range(10)
 
     # Manual sharding across 4 hosts
@@ -227,7 +231,7 @@ def test_slice(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(sharded) == [0, 4, 8]
 
 
-def test_mix(capsys: pytest.CaptureFixture[str]) -> None:
+def test_mix_interleaves_by_weights(capsys: pytest.CaptureFixture[str]) -> None:
     ds1 = grain.MapDataset.range(5)  # [0, 1, 2, 3, 4]
     ds2 = grain.MapDataset.range(5, 8)  # [5, 6, 7]
 
@@ -246,7 +250,7 @@ def test_mix(capsys: pytest.CaptureFixture[str]) -> None:
     assert sum(x < 100 for x in list(ds)[:100]) == 70
 
 
-def test_concatenate(capsys: pytest.CaptureFixture[str]) -> None:
+def test_concatenate_appends_datasets(capsys: pytest.CaptureFixture[str]) -> None:
     ds1 = grain.MapDataset.range(3)  # [0, 1, 2]
     ds2 = grain.MapDataset.range(3, 7)  # [3, 4, 5, 6]
 
@@ -256,7 +260,7 @@ def test_concatenate(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines(capsys) == ["[0, 1, 2, 3, 4, 5, 6]"]
 
 
-def test_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pipe_passes_the_dataset_to_a_function(capsys: pytest.CaptureFixture[str]) -> None:
     def add_noise_dataset(ds, noise_std, seed):
         return ds.random_map(
             lambda x, rng: x + rng.normal(scale=noise_std),
@@ -276,7 +280,7 @@ def test_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_apply(capsys: pytest.CaptureFixture[str]) -> None:
+def test_apply_applies_transforms_in_order(capsys: pytest.CaptureFixture[str]) -> None:
     @dataclasses.dataclass
     class AddOne(grain.transforms.Map):
         def map(self, x):

@@ -10,7 +10,7 @@ source_a = [{"label": i % 2, "value": i} for i in range(20)]
 source_b = [{"label": i % 2, "value": 100 + i} for i in range(20)]
 
 
-def test_named_components_are_found_again_in_another_mixture() -> None:
+def test_named_components_resume_in_a_changed_mixture() -> None:
     ds1 = grain.MapDataset.source(source_a).filter(lambda x: x["label"] == 0).to_iter_dataset()
     ds2 = grain.MapDataset.source(source_b).filter(lambda x: x["label"] == 1).to_iter_dataset()
     mixed = grain.IterDataset.mix(

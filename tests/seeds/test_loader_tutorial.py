@@ -17,7 +17,7 @@ METADATA_OF_TEN_RECORDS = [
 
 
 def _resize(image: np.ndarray, dsize: tuple[int, int], interpolation: int) -> np.ndarray:
-    """The nearest pixel; stands in for OpenCV, so that the tutorial's transform runs without it."""
+    """Return the nearest pixels; replaces OpenCV, so that the tutorial's transform runs without it."""
     rows = np.arange(dsize[1]) * image.shape[0] // dsize[1]
     columns = np.arange(dsize[0]) * image.shape[1] // dsize[0]
     return image[rows][:, columns]
@@ -27,7 +27,7 @@ cv2 = types.SimpleNamespace(resize=_resize, INTER_LINEAR=1)
 
 
 class Images:
-    """Five records; each read gives a fresh one, as a file would."""
+    """Five records; each read returns a new object, like a file."""
 
     def __len__(self) -> int:
         return 5
@@ -91,7 +91,7 @@ def test_iterating_a_sampler_prints_its_metadata(capsys: pytest.CaptureFixture[s
     assert [str(metadata) for metadata in index_sampler] == METADATA_OF_TEN_RECORDS
 
 
-def test_loader_gives_transformed_elements() -> None:
+def test_a_loader_yields_transformed_elements() -> None:
     transformations = [ResizeAndCrop()]
 
     data_loader = grain.DataLoader(
@@ -108,7 +108,7 @@ def test_loader_gives_transformed_elements() -> None:
     assert shown == [((224, 224, 3), key) for key in [0, 4, 1, 2, 3, 1, 2, 3, 0, 4]]
 
 
-def test_reading_some_elements_then_more(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_loader_can_be_read_in_two_parts(capsys: pytest.CaptureFixture[str]) -> None:
     data_loader = grain.DataLoader(
         data_source=source,
         operations=[ResizeAndCrop()],
@@ -135,7 +135,7 @@ def test_reading_some_elements_then_more(capsys: pytest.CaptureFixture[str]) -> 
     ]
 
 
-def test_per_worker_read_options() -> None:
+def test_read_options_apply_per_worker() -> None:
     # Following configuration makes 8*10=80 threads reading data.
     data_loader = grain.DataLoader(
         data_source=source,

@@ -14,7 +14,9 @@ pytest.importorskip("grain_inmemory")
 
 
 @pytest.mark.parametrize("workers", [0, 5])
-def test_in_memory_data_source(workers: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_loader_reads_an_in_memory_source(
+    workers: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     in_memory_datasource = grain.InMemoryDataSource(range(5))
 
     print(in_memory_datasource)

@@ -14,7 +14,7 @@ from .test_loader_tutorial import ResizeAndCrop, make_index_sampler, source
 ocp = pytest.importorskip("orbax.checkpoint")
 
 
-def test_orbax_sets_the_loader_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_orbax_restores_the_loader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data_loader = grain.DataLoader(
         data_source=source,
         operations=[ResizeAndCrop()],

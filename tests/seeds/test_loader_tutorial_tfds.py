@@ -25,7 +25,7 @@ KEYS = [0, 4, 1, 2, 3, 1, 2, 3, 0, 4]
 
 
 def pictures() -> Iterator[tuple[str, dict[str, Any]]]:
-    """What the builder's own generator would yield of the files it downloads."""
+    """Yield the examples that the builder's generator would make of the downloaded files."""
     for number in range(PICTURES):
         image = np.full((300, 200 + number, 3), 30 * number, np.uint8)
         encoded, jpeg = cv2.imencode(".jpg", image)
@@ -39,7 +39,7 @@ def pictures() -> Iterator[tuple[str, dict[str, Any]]]:
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A folder in which the dataset is prepared."""
+    """Return a folder with the prepared dataset."""
     folder = str(tmp_path_factory.mktemp("tfds"))
     tfds.display_progress_bar(False)
     builder = tfds.builder("imagenet_a", data_dir=folder, file_format="array_record")
@@ -68,7 +68,7 @@ def make_index_sampler() -> grain.IndexSampler:
     )
 
 
-def test_loader_over_a_tfds_data_source(data_dir: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_loader_reads_a_tfds_source(data_dir: str, capsys: pytest.CaptureFixture[str]) -> None:
     # We use a small version of ImageNet data to spare disk and network
     # usage for the demo. Prefer "imagenet2012"'s "train" split for a
     # complete dataset.
@@ -103,7 +103,7 @@ def test_loader_over_a_tfds_data_source(data_dir: str, capsys: pytest.CaptureFix
     assert seen == [names[key] for key in KEYS]
 
 
-def test_orbax_sets_a_loader_over_a_tfds_data_source_back(
+def test_orbax_restores_a_loader_over_a_tfds_source(
     data_dir: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ocp = pytest.importorskip("orbax.checkpoint")

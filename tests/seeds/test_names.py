@@ -95,7 +95,7 @@ def _is_installed(module: str) -> bool:
 
 
 @pytest.mark.parametrize("path", AT_TOP_LEVEL + IN_MODULES)
-def test_name_of_the_documents_exists(path: str) -> None:
+def test_every_name_in_the_documents_exists(path: str) -> None:
     folder, _, name = path.rpartition(".")
     needed = BROUGHT_BY.get(name)
     if needed and not _is_installed(needed):
@@ -124,6 +124,6 @@ def test_every_name_in_the_snippets_is_listed() -> None:
         ("Transformation", "Transformation"),
     ],
 )
-def test_old_names_are_the_new_classes(old: str, new: str) -> None:
+def test_old_names_are_aliases_of_the_new_classes(old: str, new: str) -> None:
     assert getattr(grain, old) is getattr(grain.transforms, new)
     assert getattr(grain.python, old) is getattr(grain.transforms, new)

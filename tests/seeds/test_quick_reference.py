@@ -38,7 +38,7 @@ class RandomFlip(grain.RandomMapTransform):
 
 
 class Items:
-    """Three hundred small images; each read gives a fresh record, as a file would."""
+    """Three hundred small images; each read returns a new object, like a file."""
 
     def __len__(self) -> int:
         return 300
@@ -75,7 +75,7 @@ def make_loader(**options: Any) -> grain.DataLoader:
     return grain.DataLoader(data_source=my_source, operations=ops, sampler=sampler, **options)
 
 
-def test_basic_structure_takes_every_named_argument() -> None:
+def test_the_loader_takes_every_named_argument() -> None:
     data_loader = make_loader(
         worker_count=0,  # 0 for sequential, >0 for parallel
         shard_options=grain.NoSharding(),
@@ -95,7 +95,7 @@ def test_basic_structure_takes_every_named_argument() -> None:
         assert kind is not None
 
 
-def test_source_reads_by_index() -> None:
+def test_a_source_reads_by_index() -> None:
     source = MySource(["x", "y"])
     assert len(source) == 2
     assert source[1] == "y"
@@ -107,12 +107,12 @@ def test_shard_options_fall_back_to_one_process() -> None:
     assert (options.shard_index, options.shard_count, options.drop_remainder) == (0, 1, True)
 
 
-def test_recommended_sharding_lives_in_its_module_too() -> None:
+def test_the_recommended_sharding_is_in_its_module_too() -> None:
     assert grain.sharding.ShardByJaxProcess is grain.ShardByJaxProcess
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_training_loop_gets_normalized_flipped_batches(workers: int) -> None:
+def test_a_training_loop_receives_normalized_flipped_batches(workers: int) -> None:
     num_steps = 4
     steps: list[Any] = []
 
@@ -144,7 +144,7 @@ def test_training_loop_gets_normalized_flipped_batches(workers: int) -> None:
         np.testing.assert_array_equal(image, expected)
 
 
-def test_training_loop_ends_with_the_data() -> None:
+def test_a_training_loop_ends_with_the_data() -> None:
     source = MySource([{"image": np.zeros((2, 2), np.uint8), "label": i} for i in range(5)])
     sampler = grain.IndexSampler(num_records=len(source), num_epochs=1)
     data_iterator = iter(

@@ -58,7 +58,7 @@ def kernel(model):
     return np.asarray(model.kernel[...])
 
 
-def test_training_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
+def test_training_resumes_as_if_it_had_not_stopped(tmp_path: Path) -> None:
     assert grain.OrbaxCheckpointHandler is grain.checkpoint.CheckpointHandler
     data_iterator, model, optimizer = make_run()
     train(data_iterator, model, optimizer, 10)

@@ -19,7 +19,7 @@ class Scale(grain.MapTransform):
         return {"image": data["image"].astype(np.float32) / 255.0, "label": data["label"]}
 
 
-def test_model_learns_from_the_loader() -> None:
+def test_a_model_learns_from_the_loader() -> None:
     num_steps = 30
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 200)
