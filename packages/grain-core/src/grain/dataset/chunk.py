@@ -1,8 +1,8 @@
-"""Runs: how elements travel inside the library.
+"""Chunks: how elements travel inside the library.
 
 A chunk is a list of consecutive elements, together with the state of the iterator right after each of
 them. Operations work on whole chunks, so that they pay per chunk and not per element; a state is made
-only when somebody asks for it.
+only when it is requested.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ class Chunk:
     """Consecutive elements of an iterator; an empty chunk is the end of the stream.
 
     Attributes:
-      elements: the elements.
-      state_after: gives the iterator's state right after the element at a place of this chunk.
-      live: whether states can be asked only until the iterator is advanced again, as for iterators
-        that users write. Who holds a live chunk must not read ahead.
+        elements: The elements.
+        state_after: Function that returns the iterator's state right after the element at an offset.
+        live: Whether states are available only until the iterator is advanced again, as for iterators
+            that users write. The holder of a live chunk must not read ahead.
     """
 
     __slots__ = ("elements", "live", "state_after")
@@ -29,40 +29,45 @@ class Chunk:
         self.live = live
 
     def replace(self, elements: list[Any]) -> Chunk:
-        """The same places with other elements."""
+        """Return a chunk of other elements with the same states."""
         return Chunk(elements, self.state_after, self.live)
 
-    def pick(self, elements: list[Any], places: list[int]) -> Chunk:
-        """Elements that came from some of the places."""
+    def pick(self, elements: list[Any], offsets: list[int]) -> Chunk:
+        """Return a chunk of elements that were made of those at some offsets of this chunk."""
         state_after = self.state_after
-        return Chunk(elements, lambda place: state_after(places[place]), self.live)
+        return Chunk(elements, lambda offset: state_after(offsets[offset]), self.live)
 
-    def snapshot(self, place: int) -> Callable[[], Any]:
-        """A function that gives the state after the element at `place`, when it is asked."""
+    def snapshot(self, offset: int) -> Callable[[], Any]:
+        """Return a function that makes the state after the element at `offset`."""
         state_after = self.state_after  # The elements need not live as long as their states.
-        return lambda: state_after(place)
+        return lambda: state_after(offset)
 
     def rest(self, taken: int) -> Chunk:
-        """What is left when the first `taken` elements are gone."""
+        """Return the chunk without its first `taken` elements."""
         if not taken:
             return self
         state_after = self.state_after
-        return Chunk(self.elements[taken:], lambda place: state_after(place + taken), self.live)
+        return Chunk(self.elements[taken:], lambda offset: state_after(offset + taken), self.live)
 
     def first(self, count: int) -> Chunk:
-        """The first `count` elements."""
+        """Return the first `count` elements."""
         return Chunk(self.elements[:count], self.state_after, self.live)
 
 
-def _no_state(place: int) -> Any:
-    raise IndexError(f"An empty chunk has no state at place {place}.")
+def _no_state(offset: int) -> Any:
+    raise IndexError(f"An empty chunk has no state at offset {offset}.")
 
 
 END = Chunk([], _no_state)
 
 
+def chunk_of(elements: list[Any], states: list[Callable[[], Any]], live: bool = False) -> Chunk:
+    """Return a chunk of elements and a state function for each; `END` without elements."""
+    return Chunk(elements, lambda offset: states[offset](), live) if elements else END
+
+
 class EndOfDataError(Exception):
-    """Raised by a dataset that does not know its length ahead: there are no more elements."""
+    """Raised by a dataset of unknown length: there are no more elements."""
 
 
 class PartialRead(list[Any]):
@@ -76,7 +81,7 @@ class PartialRead(list[Any]):
 def apply_each(
     function: Callable[[Any], Any], elements: list[Any], out: list[Any]
 ) -> Exception | None:
-    """Appends `function(element)` of each element to `out`; returns the error that stopped it.
+    """Append `function(element)` of each element to `out`; return the error that stopped it, if any.
 
     `list.extend` keeps what it appended before an error, so results of earlier elements survive and
     the failing one is `elements[len(out)]`.

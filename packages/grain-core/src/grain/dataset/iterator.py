@@ -1,4 +1,4 @@
-"""Iterators over datasets: the class that users extend, and the one the operations here are written on."""
+"""Iterators over datasets: the class that users extend, and the chunk-wise one that operations extend."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from grain import tree
+from grain._chunk_size import ChunkSizeController
+from grain._policy import current_policy
 from grain.dataset.checkpointing import CheckpointMixin
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.context import IterationContext, current_context
@@ -19,13 +21,6 @@ from grain.dataset.traceback_cleanup import clear_frames
 from grain.memory.buffer_pool import keep_freed_memory
 
 T = TypeVar("T")
-
-# A chunk should take about this long to make: long enough to hide its overhead, short enough not to be
-# felt by the consumer, and short enough to bound what it holds.
-_CHUNK_SECONDS = 0.001
-_MAX_CHUNK = 1024
-# And while several elements fit into this: of large ones, fewer are on the way and in the caches.
-_CHUNK_BYTES = 4 << 20
 
 
 class DatasetIterator(CheckpointMixin, Iterator[T], abc.ABC):
@@ -44,9 +39,9 @@ class DatasetIterator(CheckpointMixin, Iterator[T], abc.ABC):
         if isinstance(parents, Iterator) and not isinstance(parents, DatasetIterator):
             raise TypeError(
                 f"{type(self).__name__} reads from a grain.DatasetIterator, got a "
-                f"{type(parents).__name__}, which has no position that could be saved. Let "
-                "`__iter__` of your IterDataset return an object of a class that extends "
-                "grain.DatasetIterator, with `__next__`, `get_state` and `set_state`."
+                f"{type(parents).__name__}, which has no state. Let `__iter__` of your IterDataset "
+                "return an object of a class that extends grain.DatasetIterator, with `__next__`, "
+                "`get_state` and `set_state`."
             )
         self._parents = (parents,) if isinstance(parents, DatasetIterator) else tuple(parents)
         self._made_in = current_context()
@@ -73,15 +68,15 @@ class DatasetIterator(CheckpointMixin, Iterator[T], abc.ABC):
 
     @abc.abstractmethod
     def __next__(self) -> T:
-        """The next element."""
+        """Return the next element."""
 
     @abc.abstractmethod
     def get_state(self) -> Any:
-        """The position, as a value that `set_state` of an equal iterator understands."""
+        """Return the position, as a value for `set_state` of an equal iterator."""
 
     @abc.abstractmethod
     def set_state(self, state: Any) -> None:
-        """Goes to a position that `get_state` returned."""
+        """Restore a position that `get_state` returned."""
 
     def index_from_state(self, state: Any) -> int:
         """Return which element comes next in `state`, where that is a matter of arithmetic."""
@@ -94,12 +89,12 @@ class DatasetIterator(CheckpointMixin, Iterator[T], abc.ABC):
         raise _no_index("set_next_index", self)
 
     def start_prefetch(self) -> None:
-        """Begins to compute ahead, before the first element is asked for."""
+        """Start computing ahead, before the first element is requested."""
         for parent in self._parents:
             parent.start_prefetch()
 
     def close(self) -> None:
-        """Gives back threads, processes and memory. A closed iterator cannot be advanced."""
+        """Release threads, processes and memory. A closed iterator cannot be advanced."""
         self._closed = True
         for parent in self._parents:
             parent.close()
@@ -120,10 +115,10 @@ class DatasetIterator(CheckpointMixin, Iterator[T], abc.ABC):
             raise ValueError(f"Trying to advance a closed iterator: '{self}'.")
 
     def next_chunk(self, limit: int) -> Chunk:
-        """The next elements, about `limit` at most; an empty chunk at the end.
+        """Return the next elements, about `limit` at most; an empty chunk at the end.
 
-        This form serves iterators that users write: one element, whose state is asked of the
-        iterator itself.
+        This default serves iterators that users write: it returns one element, whose state is
+        requested from the iterator itself.
         """
         del limit
         try:
@@ -143,40 +138,43 @@ def _no_index(function: str, iterator: Any) -> NotImplementedError:
 class ChunkIterator(DatasetIterator[T], Generic[T]):
     """An iterator written in chunks.
 
-    A subclass writes three things: `_pull(limit)` makes the next chunk, `_live_state()` is the state
-    after everything that was pulled, and `_restore(state)` goes to a state. Stepping through a chunk
-    and the state at each step are done here.
+    A subclass writes three methods: `_pull(limit)` makes the next chunk, `_live_state()` returns the
+    state after everything that was pulled, and `_restore(state)` sets a state. This class steps through
+    a chunk and finds the state at each step.
 
-    An interrupt (Ctrl-C) may strike anywhere in the operations below, and a state may be refused when
-    some of them have gone there already. In both cases the next step begins with going back to the
-    state before, so operations need not think of that.
+    An interrupt (Ctrl-C) may strike anywhere in these methods, and a state may be refused after some
+    of the parents were set to it. In both cases the next step first restores the state before, so
+    subclasses need not handle that.
     """
 
     def __init__(self, parents: DatasetIterator[Any] | Sequence[DatasetIterator[Any]] = ()):
         super().__init__(parents)
         keep_freed_memory()
+        policy = current_policy()
         self._chunk = END
-        self._rest: Iterator[Any] = iter(END.elements)
-        self._chunk_size = 1
+        self._remaining: Iterator[Any] = iter(END.elements)
+        self._chunk_size = ChunkSizeController(
+            policy.chunk_seconds, policy.max_chunk, policy.chunk_bytes, tree.nbytes
+        )
         self._error: Exception | None = None
-        # While a chunk is pulled or a state set, and after that was cut short: finds the state before.
-        self._back: Callable[[], Any] | None = None
+        # Set while a chunk is pulled or a state is set, and after that was interrupted: the state before.
+        self._rollback: Callable[[], Any] | None = None
 
     @abc.abstractmethod
     def _pull(self, limit: int) -> Chunk:
-        """Makes the next chunk of about `limit` elements."""
+        """Make the next chunk of about `limit` elements."""
 
     @abc.abstractmethod
     def _live_state(self) -> Any:
-        """The state after everything that was pulled."""
+        """Return the state after everything that was pulled."""
 
     @abc.abstractmethod
     def _restore(self, state: Any) -> None:
-        """Goes to `state`."""
+        """Set the state."""
 
     def __next__(self) -> T:
         element: T
-        for element in self._rest:
+        for element in self._remaining:
             return element
         try:
             return self._advance()
@@ -186,105 +184,100 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
             clear_frames(error)
             raise
         finally:
-            # Who holds the error holds this frame, but shall not hold what the iterator has.
+            # The error keeps this frame alive, which must not keep the iterator's resources alive.
             del self
 
     def _advance(self) -> T:
-        """Pulls a chunk that takes about `_CHUNK_SECONDS` and gives its first element."""
+        """Pull a chunk and return its first element."""
         self._assert_not_closed()
-        if self._back is not None:
-            self._restore(self._back())
+        if self._rollback is not None:
+            self._restore(self._rollback())
         elif not self._chunk.elements:
-            self._back = self._here()
+            self._rollback = self.state_function()
         elif not self._chunk.live:
-            self._back = self._chunk.snapshot(len(self._chunk.elements) - 1)
+            self._rollback = self._chunk.snapshot(len(self._chunk.elements) - 1)
         self._chunk = END
         started = time.perf_counter()
         try:
-            chunk = self._pull_or_raise(self._chunk_size)
+            chunk = self._pull_or_raise(self._chunk_size.size)
         except Exception:
-            self._back = None
+            self._rollback = None
             raise
-        taken = time.perf_counter() - started
-        if taken > 4 * _CHUNK_SECONDS:
-            self._chunk_size = max(1, self._chunk_size // 2)
-        elif (
-            taken < _CHUNK_SECONDS
-            and len(chunk.elements) >= self._chunk_size < _MAX_CHUNK
-            and 2 * self._chunk_size * tree.nbytes(chunk.elements[-1]) <= _CHUNK_BYTES
-        ):
-            self._chunk_size *= 2
-        rest = iter(chunk.elements)
+        self._chunk_size.observe(chunk.elements, time.perf_counter() - started)
+        remaining = iter(chunk.elements)
         # No call in between, so that an interrupt comes before or after all three.
-        self._chunk, self._rest, self._back = chunk, rest, None
+        self._chunk, self._remaining, self._rollback = chunk, remaining, None
         element: T
-        for element in rest:
+        for element in remaining:
             return element
         raise StopIteration
 
-    def _here(self) -> Callable[[], Any] | None:
-        """How to come back to where the iterator stands, wherever it goes; None if nobody knows."""
-        if self._back is not None:
-            return self._back
+    def state_function(self) -> Callable[[], Any] | None:
+        """Return a function of the current state that stays valid when the iterator advances.
+
+        None where the state is unknown.
+        """
+        if self._rollback is not None:
+            return self._rollback
         with contextlib.suppress(Exception):  # A user's iterator may have no state yet.
             state = copy.deepcopy(self.get_state())
             return lambda: state
         return None
 
     def next_chunk(self, limit: int) -> Chunk:
-        if self._back is not None:
+        if self._rollback is not None:
             self._assert_not_closed()
-            self._restore(self._back())
-            self._back = None
+            self._restore(self._rollback())
+            self._rollback = None
         elif self._chunk.elements:
             chunk = self._chunk.rest(self._taken())
-            self._chunk, self._rest = END, iter(END.elements)
+            self._chunk, self._remaining = END, iter(END.elements)
             if chunk.elements:
                 return chunk
         self._assert_not_closed()
         return self._pull_or_raise(limit)
 
     def _pull_or_raise(self, limit: int) -> Chunk:
-        """Pulls a chunk, or raises the error that cut the last one short."""
+        """Pull a chunk, or raise the error that ended the last one."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error
         return self._pull(limit)
 
     def _fail_after(self, error: Exception, chunk: Chunk) -> Chunk:
-        """Gives the elements before an error first, and raises it when the next ones are asked for."""
+        """Return the elements before an error, and raise the error at the next pull."""
         if not chunk.elements:
             raise error
         self._error = error
         return chunk
 
     def _taken(self) -> int:
-        return len(self._chunk.elements) - length_hint(self._rest)
+        return len(self._chunk.elements) - length_hint(self._remaining)
 
     def get_state(self) -> Any:
-        if self._back is not None:
-            return self._back()
+        if self._rollback is not None:
+            return self._rollback()
         if self._chunk.elements:
             return self._chunk.state_after(self._taken() - 1)
         return self._live_state()
 
     def set_state(self, state: Any) -> None:
-        self._back = self._here()
-        self._chunk, self._rest, self._error = END, iter(END.elements), None
+        self._rollback = self.state_function()
+        self._chunk, self._remaining, self._error = END, iter(END.elements), None
         self._restore(state)
-        self._back = None
+        self._rollback = None
 
     def close(self) -> None:
-        # What was computed ahead stays countable for `get_state`, but cannot be taken any more.
+        # Elements that were taken stay countable for `get_state`; the others are discarded.
         if self._chunk.elements:
             taken = self._taken()
             self._chunk = self._chunk.first(taken)
-            self._rest = iter(END.elements)
+            self._remaining = iter(END.elements)
         super().close()
 
 
 def state_field(state: Any, name: str, owner: Any) -> Any:
-    """Reads a field of a state, or raises an error that shows what was given."""
+    """Return a field of a state, or raise an error that shows the state."""
     try:
         return state[name]
     except (KeyError, TypeError, IndexError) as error:
@@ -295,43 +288,43 @@ def state_field(state: Any, name: str, owner: Any) -> Any:
 
 
 def same_state(one: Any, other: Any) -> bool:
-    """Whether two states are surely the same."""
+    """Return whether two states are certainly equal."""
     try:
         return bool(one == other)
-    except Exception:  # Arrays of a user's own, say.
+    except Exception:  # Arrays in a user's state, for example.
         return False
 
 
 class Transformed(NamedTuple):
-    """What `_transform` made of a chunk."""
+    """The result of `_transform` for a chunk."""
 
     elements: list[Any]
     offsets: list[int] | None
     """The offset in the chunk that each element comes from; None when element i comes from offset i."""
     processed: int
-    """How many elements of the chunk were processed before the error, if there is one."""
+    """Number of elements of the chunk that were processed before the error, if there is one."""
     error: Exception | None
 
 
 class ElementwiseIterator(ChunkIterator[T]):
     """An iterator that makes each of its elements of one element of its parent, or drops it.
 
-    A subclass writes `_transform`. An element that fails is gone, as in any Python iterator: the
-    elements before it are given first, then the error is raised, then the stream goes on behind it.
+    A subclass writes `_transform`. An element that fails is lost, as in any Python iterator: the
+    elements before it are returned first, then the error is raised, then the stream resumes after it.
     """
 
     def __init__(self, parent: DatasetIterator[Any]):
         super().__init__(parent)
         self._held = END
-        # Finds the parent's state behind the element that failed last.
+        # The parent's state after the element that failed last.
         self._failed: Callable[[], Any] | None = None
 
     @abc.abstractmethod
     def _transform(self, elements: list[Any]) -> Transformed:
-        """Transforms the elements of a chunk."""
+        """Transform the elements of a chunk."""
 
     def _wrap(self, chunk: Chunk, processed: int) -> Chunk:
-        """Adds this iterator's own state to the states of a chunk it made; by default it has none."""
+        """Add this iterator's own state, if it has one, to the states of a chunk it made."""
         del processed
         return chunk
 
@@ -349,7 +342,7 @@ class ElementwiseIterator(ChunkIterator[T]):
             try:
                 result = self._transform(chunk.elements)
             except BaseException:
-                # An interrupt is not the elements' fault: they are transformed again.
+                # After an interrupt the elements are transformed again.
                 self._held = chunk
                 raise
             made = (
@@ -359,9 +352,9 @@ class ElementwiseIterator(ChunkIterator[T]):
             )
             made = self._wrap(made, result.processed)
             if result.error is not None:
-                place = result.processed
-                self._held = chunk.rest(place + 1)
-                self._failed = chunk.snapshot(place)
+                failed = result.processed
+                self._held = chunk.rest(failed + 1)
+                self._failed = chunk.snapshot(failed)
                 return self._fail_after(result.error, made)
             if made.elements:
                 return made

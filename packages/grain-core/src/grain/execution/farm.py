@@ -110,14 +110,14 @@ class ProcessPrefetchIterator(ChunkIterator[T]):
     def _pull(self, limit: int) -> Chunk:
         return self._parent.next_chunk(limit)
 
-    def _here(self) -> Callable[[], Any] | None:
+    def state_function(self) -> Callable[[], Any] | None:
         if (
-            self._back is None
+            self._rollback is None
             and not self._chunk.elements
             and isinstance(self._parent, ChunkIterator)
         ):
-            return self._parent._here()
-        return super()._here()
+            return self._parent.state_function()
+        return super().state_function()
 
     def index_from_state(self, state: Any) -> int:
         return self._parent.index_from_state(state)

@@ -238,9 +238,9 @@ class StreamIterator(ChunkIterator[T]):
             self._known = True
         return pickle.loads(self._state)
 
-    def _here(self) -> Callable[[], Any] | None:
+    def state_function(self) -> Callable[[], Any] | None:
         # What nobody has asked for yet is not read for this: `_return` knows how to come back.
-        return super()._here() if self._known or self._back is not None else None
+        return super().state_function() if self._known or self._rollback is not None else None
 
     def _restore(self, state: Any) -> None:
         if self._out_of_sync or not self._known or not same_state(pickle.loads(self._state), state):

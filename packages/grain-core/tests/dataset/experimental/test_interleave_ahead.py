@@ -400,7 +400,7 @@ def test_only_what_is_always_slow_counts_as_slow(
     for taken in seconds:
         watch.add(taken)
     assert (watch.slow, watch.quick) == (slow, quick)
-    watch.forget()
+    watch.reset()
     assert (watch.slow, watch.quick) == (False, False)
     assert watch.rules_out(0.9)
     assert not watch.rules_out(1.1)

@@ -1,4 +1,4 @@
-"""A dataset that is read by turns with others: what was read of it, and where it stands."""
+"""The open datasets of an interleave, and how long their elements take."""
 
 from __future__ import annotations
 
@@ -6,72 +6,71 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from grain._policy import current_policy
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.iterator import DatasetIterator
 from grain.dataset.parent_cursor import constant
 
-# Something that took longer than this many times the limit is slow without more evidence.
-_CLEARLY = 25
-
 
 class LatencyMonitor:
-    """Tells whether something is always slow.
+    """Decides whether an operation is slow every time.
 
-    A machine that is busy elsewhere makes anything slow now and then, so the fastest of the last few
-    times counts.
+    A machine that is busy elsewhere delays any operation now and then, so the fastest of the last few
+    observations counts.
 
     Args:
-      limit: how many seconds are slow.
-      times: how often it must be seen; less often if it is clearly slow.
+        limit: Seconds above which the operation is slow.
+        times: Observations needed; fewer suffice if all are far above the limit.
     """
 
     def __init__(self, limit: float, times: int):
         self._limit = limit
         self._times = times
-        # Replaced as a whole: one thread may add while another asks.
+        self._clearly_slow = limit * current_policy().clearly_slow_factor
+        # Replaced as a whole: one thread may add while another reads.
         self._last: tuple[float, ...] = ()
 
     def add(self, seconds: float) -> None:
-        """Notes how long it took."""
+        """Add an observation."""
         self._last = (*self._last, seconds)[-self._times :]
 
     def rules_out(self, seconds: float) -> bool:
-        """Whether something that took so long is not always slow."""
+        """Return whether an observation of `seconds` shows that the operation is not always slow."""
         return seconds < self._limit
 
-    def forget(self) -> None:
-        """Begins anew."""
+    def reset(self) -> None:
+        """Discard all observations."""
         self._last = ()
 
     @property
     def slow(self) -> bool:
-        """Whether it is worth a thread."""
+        """Whether the operation is worth a thread."""
         last = self._last
         few = len(last) < self._times
-        return bool(last) and min(last) > self._limit * (_CLEARLY if few else 1)
+        return bool(last) and min(last) > (self._clearly_slow if few else self._limit)
 
     @property
     def quick(self) -> bool:
-        """Whether it is worth none, even if it was before."""
+        """Whether the operation is worth no thread, even if it was before."""
         return bool(self._last) and min(self._last) < self._limit / 4
 
 
 class CycleSlot:
-    """A place in the cycle: a dataset that is being read.
+    """One open dataset of an interleave.
 
     Attributes:
-      number: which of the datasets it is.
-      iterator: over the dataset; None until it is opened.
-      chunk: what was read last; it stays here when all of it was taken.
-      taken: how many elements of the chunk were taken.
-      state: where the dataset stands after what was taken; None until it is opened.
-      first: where the iterator stood when it was opened.
-      exhausted: whether the place waits for another dataset.
-      ended: whether the end was read, though it is not this dataset's turn yet.
-      error: what was read instead of an element, likewise.
-      dropped: whether nobody reads it any more.
-      watch: how long its elements take.
-      reads_ahead: whether a thread reads it.
+        number: Which of the datasets it is.
+        iterator: The dataset's iterator; None until it is opened.
+        chunk: The chunk that was read last; it stays when all of it was taken.
+        taken: Number of elements of the chunk that were taken.
+        state: Function of the dataset's state after what was taken; None until it is opened.
+        first: The iterator's state when it was opened.
+        exhausted: Whether the slot waits for another dataset.
+        ended: Whether the end was read, before the slot is due.
+        error: The error that was read in place of an element, before the slot is due.
+        dropped: Whether the slot is no longer read.
+        latency: How long its elements take.
+        reads_ahead: Whether a thread reads it.
     """
 
     __slots__ = (
@@ -82,11 +81,11 @@ class CycleSlot:
         "exhausted",
         "first",
         "iterator",
+        "latency",
         "number",
         "reads_ahead",
         "state",
         "taken",
-        "watch",
     )
 
     def __init__(self, number: int, state: Any = None, exhausted: bool = False):
@@ -98,49 +97,51 @@ class CycleSlot:
         self.ended = False
         self.error: Exception | None = None
         self.dropped = False
-        self.watch = watch_of_elements()
+        self.latency = element_latency()
         self.reads_ahead = False
         self.set_chunk(END)
 
     def set_chunk(self, chunk: Chunk) -> None:
-        """Holds what was read."""
+        """Hold the chunk that was read."""
         self.chunk = chunk
         self.taken = 0
 
     @property
     def available(self) -> int:
-        """How many elements were read and not taken."""
+        """Number of elements that were read and not taken."""
         return len(self.chunk.elements) - self.taken
 
     def take(self, count: int) -> list[Any]:
-        """Takes elements that are available."""
+        """Take `count` of the available elements."""
         start = self.taken
         self.taken = start + count
         self.state = self.chunk.snapshot(self.taken - 1)
         return self.chunk.elements[start : self.taken]
 
     def hold_state(self) -> None:
-        """Asks for a state that cannot be asked for any more once the dataset is read on."""
+        """Capture the states of a live chunk, which are lost once the dataset is read further."""
         if self.chunk.live and self.state is not None:
-            # Copies, for a user's iterator may give the same object each time.
+            # Copies, since a user's iterator may return the same object each time.
             before = copy.deepcopy(self.state())
-            places = range(len(self.chunk.elements))
-            states = [copy.deepcopy(self.chunk.state_after(place)) for place in places]
+            offsets = range(len(self.chunk.elements))
+            states = [copy.deepcopy(self.chunk.state_after(offset)) for offset in offsets]
             self.chunk = Chunk(self.chunk.elements, states.__getitem__)
             self.state = constant(before)
 
     def drop(self) -> None:
-        """Closes the dataset, unless its end was closed before."""
+        """Close the dataset, unless it was closed at its end."""
         self.dropped = True
         if self.iterator is not None and not self.exhausted:
             self.iterator.close()
 
 
-def watch_of_elements() -> LatencyMonitor:
-    """Tells whether elements come so slowly that a thread should read them ahead."""
-    return LatencyMonitor(limit=0.0002, times=8)
+def element_latency() -> LatencyMonitor:
+    """Return a monitor of elements: slow ones are read ahead in a thread."""
+    policy = current_policy()
+    return LatencyMonitor(policy.slow_element_seconds, policy.element_latency_samples)
 
 
-def watch_of_openings() -> LatencyMonitor:
-    """Tells whether datasets take so long to open that it should be done before their turn."""
-    return LatencyMonitor(limit=0.001, times=3)
+def opening_latency() -> LatencyMonitor:
+    """Return a monitor of openings: datasets that open slowly are opened ahead."""
+    policy = current_policy()
+    return LatencyMonitor(policy.slow_open_seconds, policy.open_latency_samples)

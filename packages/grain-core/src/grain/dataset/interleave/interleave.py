@@ -1,4 +1,4 @@
-"""Reading several datasets by turns, a few of them at a time."""
+"""Reading several datasets interleaved, round robin, a few of them at a time."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from grain._chunk_size import ChunkSizeController
 from grain._lazy import LazyModule
+from grain._policy import current_policy
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.element_spec import get_element_spec
 from grain.dataset.interleave.cycle import CycleSlot
-from grain.dataset.interleave.opener import Openings, check_dataset
+from grain.dataset.interleave.opener import IteratorOpener, check_dataset
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map_dataset import MapDataset
@@ -28,23 +30,20 @@ else:
 
 T = TypeVar("T")
 
-# Datasets that are quick are read in stretches that take about so long, and are so long at most.
-_STRETCH_SECONDS = 0.0001
-_MAX_STRETCH = 1024
-
 
 class InterleaveIterDataset(IterDataset[T]):
-    """Takes one element of each of `cycle_length` datasets in turn; one that ends is replaced.
+    """One element of each of `cycle_length` datasets, round robin; a dataset that ends is replaced.
 
     Args:
-      datasets: what is read; a sequence, which may also be a `MapDataset` of datasets, made one by
-        one as they are needed.
-      cycle_length: how many datasets are read by turns.
-      num_make_iter_threads: how many datasets may be opened at a time before their turn, where that
-        takes long; 0 opens each when its turn comes.
-      make_iter_buffer_size: how many datasets are opened ahead of those in the cycle.
-      iter_buffer_size: how many elements a thread may read ahead in each dataset of the cycle, where
-        elements take long; 0 reads nothing ahead. Datasets that are quick to read get no threads.
+        datasets: A sequence of datasets, which may also be a `MapDataset` of datasets, made one by one
+            as they are needed.
+        cycle_length: Number of datasets that are read interleaved.
+        num_make_iter_threads: Number of datasets that may be opened ahead at a time, where opening is
+            slow; 0 opens each when it is due.
+        make_iter_buffer_size: Number of datasets opened ahead of those in the cycle.
+        iter_buffer_size: Number of elements that a thread may read ahead in each dataset of the cycle,
+            where elements are slow; 0 reads nothing ahead. Datasets that are quick to read get no
+            threads.
 
     None of the last three changes elements, their order or states.
 
@@ -96,7 +95,7 @@ class InterleaveIterDataset(IterDataset[T]):
         )
 
     def set_slice(self, sl: slice, sequential_slice: bool = False) -> None:
-        """Keeps only some of the datasets; worker processes need no such slices here."""
+        """Keep only a slice of the datasets; worker processes do not need it here."""
         del sequential_slice
         self._datasets = self._datasets[sl]
 
@@ -130,14 +129,14 @@ class InterleaveIterDataset(IterDataset[T]):
         return get_element_spec(self._datasets[0])
 
 
-# A place in the cycle: its dataset, that one's state, whether it is exhausted.
-_Seen = tuple[int, Callable[[], Any], bool]
+# A cycle slot as a state describes it: its dataset, the state of that, whether it is exhausted.
+_SlotState = tuple[int, Callable[[], Any], bool]
 
 
 class InterleaveDatasetIterator(ChunkIterator[T]):
-    """Goes round the cycle, by as many whole rounds at once as all datasets in it have elements for.
+    """Reads as many whole rounds of the cycle at once as all of its slots have elements for.
 
-    An exhausted dataset is replaced when its turn comes again, not at once.
+    An exhausted dataset is replaced when its slot is due again, not at once.
     """
 
     def __init__(self, dataset: InterleaveIterDataset[T]):
@@ -145,175 +144,182 @@ class InterleaveDatasetIterator(ChunkIterator[T]):
         self._dataset = dataset
         self._datasets = dataset._datasets
         count = min(dataset._cycle_length, len(self._datasets))
-        self._turns = [CycleSlot(number) for number in range(count)]
-        self._exhausted = 0  # So many places wait for another dataset.
-        self._next_turn = 0
+        self._slots = [CycleSlot(number) for number in range(count)]
+        self._exhausted = 0  # Number of slots that wait for another dataset.
+        self._next_slot = 0
         self._next_dataset = count
         self._future: dict[int, Any] = {}
-        self._openings = Openings(
+        self._opener = IteratorOpener(
             self._datasets, self._context, dataset._threads, dataset._read_ahead
         )
-        self._stretch = 1
+        policy = current_policy()
+        self._slot_chunk_size = ChunkSizeController(
+            policy.interleave_chunk_seconds, policy.max_interleave_chunk
+        )
 
     def __str__(self) -> str:
         count = len(self._datasets)
         cycle_length = min(self._dataset._cycle_length, count)
         return f"InterleaveDatasetIterator([{count} datasets], cycle_length={cycle_length})"
 
-    def _open(self, turn: CycleSlot) -> DatasetIterator[Any]:
-        """The iterator of a dataset, made when it is needed first."""
-        if turn.iterator is None and (
-            self._openings.slow_to_open or self._context.executor is not None
+    def _open(self, slot: CycleSlot) -> DatasetIterator[Any]:
+        """Return the iterator of a slot, opened at first use."""
+        if slot.iterator is None and (
+            self._opener.slow_to_open or self._context.executor is not None
         ):
             self._open_ahead()
-        return self._openings.open(turn)
+        return self._opener.open(slot)
 
     def _open_ahead(self, start: bool = False) -> None:
-        """Lets others open what is to be read next."""
+        """Open ahead what is to be read next."""
         executor = self._context.executor is not None
-        turns = self._turns[self._next_turn :] + self._turns[: self._next_turn]
+        slots = self._slots[self._next_slot :] + self._slots[: self._next_slot]
         count = 1 if executor else self._dataset._opened_ahead
         last = min(self._next_dataset + count, len(self._datasets))
         more = [
             CycleSlot(number, self._future.get(number))
             for number in range(self._next_dataset, last)
         ]
-        self._openings.ahead(turns, more, start)
+        self._opener.ahead(slots, more, start)
 
-    def _fill(self, turn: CycleSlot, share: int) -> None:
-        """Reads on in a dataset; what goes wrong is told when its turn comes."""
-        fresh = turn.iterator is None
-        self._openings.reconsider(turn)
-        # What is quick is read further than the next rounds go, to pay less often.
-        wanted = max(share, min(self._stretch, max(4, share) * share))
+    def _fill(self, slot: CycleSlot, share: int) -> None:
+        """Read more of a slot; an error is kept until the slot is due."""
+        fresh = slot.iterator is None
+        self._opener.reconsider_read_ahead(slot)
+        # Quick datasets are read further than the next rounds, to pay less often.
+        wanted = max(share, min(self._slot_chunk_size.size, max(4, share) * share))
         started = time.perf_counter()
         try:
-            iterator = self._open(turn)
-            if not (turn.available or turn.ended or turn.error):
-                turn.set_chunk(END)
-                turn.set_chunk(iterator.next_chunk(wanted))
-                turn.ended = not turn.chunk.elements
+            iterator = self._open(slot)
+            if not (slot.available or slot.ended or slot.error):
+                slot.set_chunk(END)
+                slot.set_chunk(iterator.next_chunk(wanted))
+                slot.ended = not slot.chunk.elements
         except Exception as error:
-            turn.error = error
+            slot.error = error
             return
         seconds = time.perf_counter() - started
         if not fresh:
-            self._openings.judge(turn, seconds)
-            if seconds > 4 * _STRETCH_SECONDS:
-                self._stretch = max(1, self._stretch // 2)
-            elif seconds < _STRETCH_SECONDS and turn.available >= wanted:
-                self._stretch = min(_MAX_STRETCH, 2 * self._stretch)
+            self._opener.consider_read_ahead(slot, seconds)
+            # A full chunk counts even if only a part of the size was requested.
+            full = slot.available >= wanted
+            self._slot_chunk_size.observe(range(self._slot_chunk_size.size * full), seconds)
 
     def _pull(self, limit: int) -> Chunk:
         while not self._is_over():
-            places, rounds = self._ready(max(1, limit))
-            if places:
-                return self._take(places, rounds)
+            positions, rounds = self._ready(max(1, limit))
+            if positions:
+                return self._take(positions, rounds)
         return END
 
     def _is_over(self) -> bool:
-        return self._exhausted == len(self._turns) and self._next_dataset == len(self._datasets)
+        return self._exhausted == len(self._slots) and self._next_dataset == len(self._datasets)
 
     def _ready(self, limit: int) -> tuple[list[int], int]:
-        """The places whose turn it is and that have elements, and for how many rounds.
+        """Return the positions of the slots that are due and have elements, and for how many rounds.
 
-        Something else than an element ends the round: it is dealt with when it comes first.
+        A slot that has an end or an error instead of an element ends the round: it is handled when
+        it is due first.
         """
-        turns, first = self._turns, self._next_turn
+        slots, first = self._slots, self._next_slot
         last_dataset = self._next_dataset == len(self._datasets)
         ready: list[int] = []
-        for place in itertools.chain(range(first, len(turns)), range(first)):
-            turn = turns[place]
-            if turn.exhausted:
+        for position in itertools.chain(range(first, len(slots)), range(first)):
+            slot = slots[position]
+            if slot.exhausted:
                 if last_dataset:
                     continue
                 if ready:
                     return ready, 1
-                turn = self._replace(place)
-            if not turn.available:
-                if ready and turn.chunk.live:
-                    # Reading on would change a state that somebody may still ask for.
+                slot = self._replace(position)
+            if not slot.available:
+                if ready and slot.chunk.live:
+                    # Reading further would invalidate a live state.
                     return ready, 1
-                if not (turn.ended or turn.error):
-                    active = len(turns) - (self._exhausted if last_dataset else 0)
-                    self._fill(turn, max(1, limit // active))
-            if ready and (turn.chunk.live or not turn.available):
+                if not (slot.ended or slot.error):
+                    active = len(slots) - (self._exhausted if last_dataset else 0)
+                    self._fill(slot, max(1, limit // active))
+            if ready and (slot.chunk.live or not slot.available):
                 return ready, 1
-            if not turn.available:
-                self._pass(place)
+            if not slot.available:
+                self._skip(position)
                 return [], 0
-            ready.append(place)
-            if turn.chunk.live or len(ready) == limit:
+            ready.append(position)
+            if slot.chunk.live or len(ready) == limit:
                 return ready, 1
-        rounds = min(limit // len(ready), min(turns[place].available for place in ready))
+        rounds = min(limit // len(ready), min(slots[position].available for position in ready))
         return ready, rounds
 
-    def _replace(self, place: int) -> CycleSlot:
+    def _replace(self, position: int) -> CycleSlot:
         number = self._next_dataset
-        turn = self._turns[place] = CycleSlot(number, self._future.pop(number, None))
+        slot = self._slots[position] = CycleSlot(number, self._future.pop(number, None))
         self._next_dataset += 1
         self._exhausted -= 1
-        return turn
+        return slot
 
-    def _pass(self, place: int) -> None:
-        """Does what is due where a dataset has no element: raises its error, or goes on to the next."""
-        turn = self._turns[place]
-        if turn.error is not None:
-            error, turn.error = turn.error, None
-            if turn.iterator is not None:
-                turn.state = constant(turn.iterator.get_state())
+    def _skip(self, position: int) -> None:
+        """Raise the error of a slot without elements, or mark it as exhausted and skip it."""
+        slot = self._slots[position]
+        if slot.error is not None:
+            error, slot.error = slot.error, None
+            if slot.iterator is not None:
+                slot.state = constant(slot.iterator.get_state())
             raise error
-        assert turn.iterator is not None
-        turn.state = constant(turn.iterator.get_state())
-        turn.exhausted = True
+        assert slot.iterator is not None
+        slot.state = constant(slot.iterator.get_state())
+        slot.exhausted = True
         self._exhausted += 1
-        turn.iterator.close()
-        self._next_turn = (place + 1) % len(self._turns)
+        slot.iterator.close()
+        self._next_slot = (position + 1) % len(self._slots)
 
-    def _seen(self) -> list[_Seen]:
-        """What a state tells of each place in the cycle."""
+    def _slot_states(self) -> list[_SlotState]:
+        """Return what a state holds of each slot."""
         return [
             (
-                turn.number,
-                turn.state or functools.partial(self._openings.first_state, turn),
-                turn.exhausted,
+                slot.number,
+                slot.state or functools.partial(self._opener.first_state, slot),
+                slot.exhausted,
             )
-            for turn in self._turns
+            for slot in self._slots
         ]
 
-    def _take(self, places: list[int], rounds: int) -> Chunk:
-        """A chunk of whole rounds through some places, in turns."""
-        before, future, next_dataset = self._seen(), dict(self._future), self._next_dataset
-        turns = [self._turns[place] for place in places]
-        after = [(turn.chunk.state_after, turn.taken - 1) for turn in turns]
-        width, cycle = len(turns), len(self._turns)
+    def _take(self, positions: list[int], rounds: int) -> Chunk:
+        """Return a chunk of whole rounds through the slots at some positions."""
+        before, future, next_dataset = self._slot_states(), dict(self._future), self._next_dataset
+        slots = [self._slots[position] for position in positions]
+        after = [(slot.chunk.state_after, slot.taken - 1) for slot in slots]
+        width, cycle = len(slots), len(self._slots)
         elements: list[Any] = [None] * (width * rounds)
-        for number, turn in enumerate(turns):
-            elements[number::width] = turn.take(rounds)
-        self._next_turn = (places[-1] + 1) % cycle
+        for number, slot in enumerate(slots):
+            elements[number::width] = slot.take(rounds)
+        self._next_slot = (positions[-1] + 1) % cycle
 
         def state_after(element: int) -> Any:
             done, last = divmod(element, width)
-            seen = list(before)
-            for number, place in enumerate(places):
+            slot_states = list(before)
+            for number, position in enumerate(positions):
                 if taken := done + (number <= last):
                     state, start = after[number]
-                    state_of_place = functools.partial(state, start + taken)
-                    seen[place] = (before[place][0], state_of_place, False)
-            return _state(seen, (places[last] + 1) % cycle, next_dataset, future)
+                    state_of_slot = functools.partial(state, start + taken)
+                    slot_states[position] = (before[position][0], state_of_slot, False)
+            return _state(slot_states, (positions[last] + 1) % cycle, next_dataset, future)
 
-        return Chunk(elements, state_after, live=any(turn.chunk.live for turn in self._turns))
+        return Chunk(elements, state_after, live=any(slot.chunk.live for slot in self._slots))
 
-    def _here(self) -> Callable[[], Any] | None:
-        """The same as for others, but asks only when it is needed: datasets may take long to open."""
-        if self._back is not None:
-            return self._back
+    def state_function(self) -> Callable[[], Any] | None:
+        """Return a function of the current state; datasets are opened for it only when it is called."""
+        if self._rollback is not None:
+            return self._rollback
         if self._chunk.elements:
-            return super()._here() if self._chunk.live else self._chunk.snapshot(self._taken() - 1)
-        for turn in self._turns:
-            turn.hold_state()
+            return (
+                super().state_function()
+                if self._chunk.live
+                else self._chunk.snapshot(self._taken() - 1)
+            )
+        for slot in self._slots:
+            slot.hold_state()
         return functools.partial(
-            _state, self._seen(), self._next_turn, self._next_dataset, dict(self._future)
+            _state, self._slot_states(), self._next_slot, self._next_dataset, dict(self._future)
         )
 
     def index_from_state(self, state: Any) -> int:
@@ -335,61 +341,61 @@ class InterleaveDatasetIterator(ChunkIterator[T]):
             raise NotImplementedError(
                 f"{function} is not supported for InterleaveDatasetIterator with more than one dataset."
             )
-        return self._open(self._turns[0])
+        return self._open(self._slots[0])
 
     def _live_state(self) -> Any:
-        return _state(self._seen(), self._next_turn, self._next_dataset, self._future)
+        return _state(self._slot_states(), self._next_slot, self._next_dataset, self._future)
 
     def _restore(self, state: Any) -> None:
         numbers = state_field(state, "iterators_in_use_indices", self)
         states = state_field(state, "iterators_in_use_states", self)
         exhausted = state_field(state, "exhausted", self)
-        next_turn = int(state_field(state, "next_index_in_cycle", self))
+        next_slot = int(state_field(state, "next_index_in_cycle", self))
         next_dataset = int(state_field(state, "next_index_in_datasets", self))
         count = len(self._datasets)
-        if len(numbers) != len(self._turns) or any(not 0 <= n < count for n in numbers):
+        if len(numbers) != len(self._slots) or any(not 0 <= n < count for n in numbers):
             raise ValueError(
-                f"The state for {self} is of another set of datasets: it reads the datasets "
-                f"{list(numbers)} by turns."
+                f"The state for {self} is of another set of datasets: its cycle holds the "
+                f"datasets {list(numbers)}."
             )
-        self._close_turns()
-        self._turns = [
-            CycleSlot(int(number), turn_state, bool(over))
-            for number, turn_state, over in zip(numbers, states, exhausted, strict=True)
+        self._close_slots()
+        self._slots = [
+            CycleSlot(int(number), slot_state, bool(over))
+            for number, slot_state, over in zip(numbers, states, exhausted, strict=True)
         ]
-        self._exhausted = sum(turn.exhausted for turn in self._turns)
-        self._next_turn, self._next_dataset = next_turn, next_dataset
+        self._exhausted = sum(slot.exhausted for slot in self._slots)
+        self._next_slot, self._next_dataset = next_slot, next_dataset
         future = state.get("future_states") or {}
         self._future = {int(number): future_state for number, future_state in future.items()}
 
     def start_prefetch(self) -> None:
-        """Begins to open and to read all datasets of the cycle."""
+        """Start opening and reading all datasets of the cycle."""
         self._assert_not_closed()
-        self._openings.eager = True
+        self._opener.eager = True
         self._open_ahead(start=True)
-        for turn in self._turns:
-            if turn.iterator is not None and not turn.exhausted:
-                turn.iterator.start_prefetch()
+        for slot in self._slots:
+            if slot.iterator is not None and not slot.exhausted:
+                slot.iterator.start_prefetch()
 
     def close(self) -> None:
-        """Closes the datasets that are open."""
+        """Close the open datasets."""
         super().close()
-        self._close_turns()
+        self._close_slots()
 
-    def _close_turns(self) -> None:
-        self._openings.close()
-        for turn in self._turns:
-            turn.drop()
+    def _close_slots(self) -> None:
+        self._opener.close()
+        for slot in self._slots:
+            slot.drop()
 
 
 def _state(
-    turns: list[_Seen], next_turn: int, next_dataset: int, future: Mapping[int, Any]
+    slots: list[_SlotState], next_slot: int, next_dataset: int, future: Mapping[int, Any]
 ) -> dict[str, Any]:
     return {
-        "next_index_in_cycle": next_turn,
+        "next_index_in_cycle": next_slot,
         "next_index_in_datasets": next_dataset,
-        "iterators_in_use_indices": [number for number, _, _ in turns],
-        "iterators_in_use_states": [state() for _, state, _ in turns],
-        "exhausted": [int(exhausted) for _, _, exhausted in turns],
+        "iterators_in_use_indices": [number for number, _, _ in slots],
+        "iterators_in_use_states": [state() for _, state, _ in slots],
+        "exhausted": [int(exhausted) for _, _, exhausted in slots],
         "future_states": {str(number): state for number, state in future.items()},
     }

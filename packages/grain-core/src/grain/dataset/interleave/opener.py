@@ -1,4 +1,9 @@
-"""Opening the datasets that are read by turns: when their turn comes, or before if that takes long."""
+"""Opening the datasets of an interleave: when their slot is due, or ahead if opening is slow.
+
+The consumer opens datasets itself until openings or elements slot out to be slow. Then threads open
+datasets ahead and read them, through the `Opener` and `Ahead` that the execution layer provides. Elements,
+their order and states never depend on it. An error of an opening is raised when its slot is due.
+"""
 
 from __future__ import annotations
 
@@ -8,33 +13,31 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
+from grain._policy import current_policy
 from grain.dataset.chunk import Chunk
 from grain.dataset.context import IterationContext, executors, iteration_context
 from grain.dataset.interleave.cycle import (
     CycleSlot,
     LatencyMonitor,
-    watch_of_elements,
-    watch_of_openings,
+    element_latency,
+    opening_latency,
 )
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import DatasetIterator
 from grain.dataset.map_dataset import MapDataset
 from grain.dataset.parent_cursor import constant
 
-# Whoever is wrong about threads so often leaves it.
-_MOST_RETURNS = 64
-
 
 class Opened(NamedTuple):
-    """A dataset that was opened before its turn came.
+    """A dataset that was opened.
 
     Attributes:
-      iterator: over the dataset.
-      state: where it stood before anything was read.
-      chunk: the first elements; none at the end, None if nothing was read.
-      error: what came instead of the first element.
-      seconds: how long all that took.
-      reads_ahead: whether a thread reads on.
+        iterator: The dataset's iterator.
+        state: The iterator's state before anything was read.
+        chunk: The first elements; empty at the end, None if nothing was read.
+        error: The error that was raised in place of the first element.
+        seconds: Time that opening and reading took.
+        reads_ahead: Whether a thread reads the iterator.
     """
 
     iterator: DatasetIterator[Any]
@@ -46,53 +49,53 @@ class Opened(NamedTuple):
 
 
 class Opener(Protocol):
-    """Opens datasets before their turn comes."""
+    """Opens datasets ahead."""
 
     def submit(self, number: int, job: Callable[[], Opened]) -> None:
-        """Lets somebody do `job`; once for each number."""
+        """Run `job` ahead, once for each number."""
 
     def take(self, number: int) -> Opened | None:
-        """What a job returned, waiting for it; None if there is none; an error is raised here."""
+        """Wait for the result of a job and return it; None without a job. A job's error is raised."""
 
     def close(self) -> None:
-        """Forgets what was not taken, and closes it."""
+        """Close the iterators that were not taken."""
 
 
 class Ahead(Protocol):
-    """Who opens datasets and reads them ahead in this process."""
+    """The execution layer's way to open datasets and read them ahead."""
 
     def opener(self, threads: int) -> Opener:
-        """Makes an opener that works on as many datasets at a time."""
+        """Return an opener that works on `threads` datasets at a time."""
 
     def reading(
         self, iterator: DatasetIterator[Any], size: int, note: Callable[[float], None]
     ) -> DatasetIterator[Any]:
-        """The same iterator, read up to `size` elements ahead.
+        """Return an iterator that reads `iterator` up to `size` elements ahead.
 
-        `note` is told how many seconds each element took.
+        `note` is called with the seconds that each element took.
         """
 
     def back(self, reading: DatasetIterator[Any]) -> DatasetIterator[Any]:
-        """The iterator that `reading` was made of, where the consumer stands."""
+        """Return the iterator that `reading` was made of, at the consumer's position."""
 
 
 def ahead() -> Ahead:
-    """Who reads ahead in this process."""
+    """Return what reads ahead in this process."""
     found: Ahead = executors().ahead()
     return found
 
 
-class Openings:
+class IteratorOpener:
     """Opens datasets by their number.
 
-    States that are asked late may need a dataset to be opened, so they hold this object; it holds
-    neither what was read nor who reads.
+    A state that is requested late may need a dataset to be opened, so state functions hold this object;
+    it holds neither chunks nor slots.
 
     Args:
-      datasets: a sequence of datasets.
-      context: in which they are opened.
-      threads: how many may be opened at a time before their turn; 0 opens each when its turn comes.
-      buffer: how many elements each may be read ahead of its consumer.
+        datasets: A sequence of datasets.
+        context: The context in which they are opened.
+        threads: Number of datasets that may be opened ahead at a time; 0 opens each when it is due.
+        buffer: Number of elements of each that may be read ahead.
     """
 
     def __init__(self, datasets: Any, context: IterationContext, threads: int, buffer: int):
@@ -103,87 +106,89 @@ class Openings:
         self._opener: Opener | None = None
         # Iterators that an executor opens ahead, by the number of their dataset.
         self._made: dict[int, DatasetIterator[Any]] = {}
-        # How long it takes to open datasets and to read an element: what is slow is done ahead.
-        self._opening = watch_of_openings()
-        self._reading = watch_of_elements()
-        self._returned = 0
+        # Slow openings and elements are computed ahead.
+        self._opening = opening_latency()
+        self._reading = element_latency()
+        # Read-ahead threads that did not pay off.
+        self._reversals = 0
+        self._max_reversals = current_policy().max_read_ahead_reversals
         self.eager = False
 
     @property
     def in_threads(self) -> bool:
-        """Whether threads may open and read datasets; those of an executor are asked from one."""
+        """Whether threads may open and read datasets: an executor is called from one thread only."""
         return self._context.executor is None
 
     @property
     def slow_to_open(self) -> bool:
-        """Whether datasets should be opened before their turn."""
+        """Whether datasets should be opened ahead."""
         return self.in_threads and (self.eager or self._opening.slow)
 
-    def open(self, turn: CycleSlot) -> DatasetIterator[Any]:
-        """The iterator of a place in the cycle, made when it is needed first."""
-        if turn.iterator is None:
-            opened = self._opened(turn)
-            turn.iterator, turn.first = opened.iterator, opened.state
-            if turn.state is None:
-                turn.state = constant(opened.state)
-            turn.error, turn.reads_ahead = opened.error, opened.reads_ahead
+    def open(self, slot: CycleSlot) -> DatasetIterator[Any]:
+        """Return the iterator of a slot, opened at first use."""
+        if slot.iterator is None:
+            opened = self._opened(slot)
+            slot.iterator, slot.first = opened.iterator, opened.state
+            if slot.state is None:
+                slot.state = constant(opened.state)
+            slot.error, slot.reads_ahead = opened.error, opened.reads_ahead
             self._opening.add(opened.seconds)
             if opened.chunk is not None:
-                turn.set_chunk(opened.chunk)
-                turn.ended = not opened.chunk.elements
-            if turn.dropped:  # Somebody asks for a state when all is over.
-                turn.iterator.close()
-        return turn.iterator
+                slot.set_chunk(opened.chunk)
+                slot.ended = not opened.chunk.elements
+            if slot.dropped:  # A state was requested after the end.
+                slot.iterator.close()
+        return slot.iterator
 
-    def first_state(self, turn: CycleSlot) -> Any:
-        """Where the dataset of a place stood when it was opened."""
-        self.open(turn)
-        return turn.first
+    def first_state(self, slot: CycleSlot) -> Any:
+        """Return the state in which the dataset of a slot was opened."""
+        self.open(slot)
+        return slot.first
 
-    def _opened(self, turn: CycleSlot) -> Opened:
+    def _opened(self, slot: CycleSlot) -> Opened:
         if not self.in_threads:
-            return self._opened_by_executor(turn)
-        opened = None if self._opener is None else self._opener.take(turn.number)
-        return opened or _open(self._datasets, turn.number, turn.state, self._context)
+            return self._opened_by_executor(slot)
+        opened = None if self._opener is None else self._opener.take(slot.number)
+        return opened or _open(self._datasets, slot.number, slot.state, self._context)
 
-    def _opened_by_executor(self, turn: CycleSlot) -> Opened:
-        iterator = self._made.pop(turn.number, None)
+    def _opened_by_executor(self, slot: CycleSlot) -> Opened:
+        iterator = self._made.pop(slot.number, None)
         if iterator is None:
-            iterator = _make(self._datasets, turn.number, self._context)
+            iterator = _make(self._datasets, slot.number, self._context)
         try:
-            return _at(iterator, turn.state)
+            return _at(iterator, slot.state)
         except Exception:
-            self._made[turn.number] = iterator
+            self._made[slot.number] = iterator
             raise
 
     def ahead(
-        self, turns: Iterable[CycleSlot], more: Iterable[CycleSlot], start: bool = False
+        self, slots: Iterable[CycleSlot], more: Iterable[CycleSlot], start: bool = False
     ) -> None:
-        """Lets others open, at the same time, what is to be read next.
+        """Open ahead, concurrently, what is to be read next.
 
         Args:
-          turns: places of the cycle.
-          more: what will take places that become free.
-          start: whether they are to begin reading ahead at once, each in its own way.
+            slots: Slots of the cycle.
+            more: Slots of the datasets that follow.
+            start: Whether the iterators start their own prefetch at once.
         """
-        wanted = [turn for turn in (*turns, *more) if turn.iterator is None and not turn.exhausted]
+        wanted = [slot for slot in (*slots, *more) if slot.iterator is None and not slot.exhausted]
         if not self.in_threads:
             self._ahead_by_executor(wanted)
         elif self._threads:
             if self._opener is None:
                 self._opener = ahead().opener(self._threads)
-            for turn in wanted:
-                self._opener.submit(turn.number, self._job(turn.number, turn.state, start))
+            for slot in wanted:
+                self._opener.submit(slot.number, self._job(slot.number, slot.state, start))
 
-    def _ahead_by_executor(self, turns: list[CycleSlot]) -> None:
+    def _ahead_by_executor(self, slots: list[CycleSlot]) -> None:
         numbers = [
-            turn.number for turn in turns if turn.state is None and turn.number not in self._made
+            slot.number for slot in slots if slot.state is None and slot.number not in self._made
         ]
-        # What goes wrong is told when the turn of that dataset comes, as it is without an executor.
+        # An error is raised when the slot is due, as without an executor.
         for number in numbers:
             with contextlib.suppress(Exception):
                 self._made[number] = _make(self._datasets, number, self._context)
-        # All are made before the first one is asked for something, so that they are sent together.
+        # All are made before the first one is used, so that they are sent together.
         for number in numbers:
             with contextlib.suppress(Exception):
                 self._made[number].start_prefetch()
@@ -191,7 +196,7 @@ class Openings:
     def _job(
         self, number: int, state: Callable[[], Any] | None, start: bool
     ) -> Callable[[], Opened]:
-        # The job holds none of this object, which may be dropped while a thread opens a dataset.
+        # The job must not hold this object, which may be dropped while a thread opens a dataset.
         datasets, context, buffer = self._datasets, self._context, self._buffer
         slow_to_read, note = self._reading.slow, self._reading.add
 
@@ -215,40 +220,40 @@ class Openings:
 
         return job
 
-    def judge(self, turn: CycleSlot, seconds: float) -> None:
-        """Lets a thread read on in a dataset, while others have their turns, if that took long."""
-        if not self.in_threads or not self._buffer or turn.reads_ahead or not turn.available:
+    def consider_read_ahead(self, slot: CycleSlot, seconds: float) -> None:
+        """Start a thread that reads a slot ahead if its elements are slow."""
+        if not self.in_threads or not self._buffer or slot.reads_ahead or not slot.available:
             return
-        seconds /= turn.available
-        if turn.watch.rules_out(seconds):
-            self._reading.forget()
-            turn.watch.forget()
+        seconds /= slot.available
+        if slot.latency.rules_out(seconds):
+            self._reading.reset()
+            slot.latency.reset()
             return
-        self._note(turn.watch, seconds)
-        # Those that are short tell something by what they have in common.
-        if (turn.watch.slow or self._reading.slow) and self._returned < _MOST_RETURNS:
-            assert turn.iterator is not None
-            turn.hold_state()
-            note = functools.partial(self._note, turn.watch)
-            reading = ahead().reading(turn.iterator, self._buffer, note)
-            turn.reads_ahead = reading is not turn.iterator
-            turn.iterator = reading
+        self._note(slot.latency, seconds)
+        # Short datasets are judged by what they have in common.
+        if (slot.latency.slow or self._reading.slow) and self._reversals < self._max_reversals:
+            assert slot.iterator is not None
+            slot.hold_state()
+            note = functools.partial(self._note, slot.latency)
+            reading = ahead().reading(slot.iterator, self._buffer, note)
+            slot.reads_ahead = reading is not slot.iterator
+            slot.iterator = reading
             reading.start_prefetch()
 
-    def _note(self, watch: LatencyMonitor, seconds: float) -> None:
-        watch.add(seconds)
+    def _note(self, latency: LatencyMonitor, seconds: float) -> None:
+        latency.add(seconds)
         self._reading.add(seconds)
 
-    def reconsider(self, turn: CycleSlot) -> None:
-        """Reads in the consumer's thread again where another thread turns out to bring nothing."""
-        if turn.reads_ahead and turn.watch.quick:
-            assert turn.iterator is not None
-            turn.iterator = ahead().back(turn.iterator)
-            turn.reads_ahead = False
-            self._returned += 1
+    def reconsider_read_ahead(self, slot: CycleSlot) -> None:
+        """Stop the thread of a slot whose elements turned out to be quick."""
+        if slot.reads_ahead and slot.latency.quick:
+            assert slot.iterator is not None
+            slot.iterator = ahead().back(slot.iterator)
+            slot.reads_ahead = False
+            self._reversals += 1
 
     def close(self) -> None:
-        """Closes what was opened and not taken; what is asked for from now on is opened anew."""
+        """Close what was opened and not taken; later requests open datasets again."""
         if self._opener is not None:
             self._opener.close()
             self._opener = None
@@ -258,7 +263,7 @@ class Openings:
 
 
 def check_dataset(dataset: Any, number: int) -> None:
-    """Raises an error for an item that is no dataset."""
+    """Raise an error for an item that is no dataset."""
     if not isinstance(dataset, (IterDataset, MapDataset)):
         raise TypeError(
             f"InterleaveIterDataset needs datasets, but item {number} is {dataset!r} of type "
@@ -269,7 +274,7 @@ def check_dataset(dataset: Any, number: int) -> None:
 def _open(
     datasets: Any, number: int, state: Callable[[], Any] | None, context: IterationContext
 ) -> Opened:
-    """Opens a dataset at a state, or at its beginning."""
+    """Open a dataset at a state, or at its start."""
     started = time.perf_counter()
     iterator = _make(datasets, number, context)
     try:
@@ -294,10 +299,10 @@ def _make(datasets: Any, number: int, context: IterationContext) -> DatasetItera
         if context.executor is None or _reads_map_dataset(dataset):
             iterator = dataset.__iter__()
         else:
-            # One that nobody can divide is a stream for one of the executor's workers.
+            # A dataset that cannot be divided is a stream for one worker.
             iterator = context.executor.stream(dataset)
     return iterator
 
 
 def _reads_map_dataset(dataset: Any) -> bool:
-    return isinstance(dataset, MapDataset) or any(map(_reads_map_dataset, dataset._parents))
+    return isinstance(dataset, MapDataset) or any(map(_reads_map_dataset, dataset.parents))

@@ -124,7 +124,7 @@ def test_runs_of_any_size_make_the_same_stream_with_the_same_states(name, limits
         if not run.elements:
             break
         elements += run.elements
-        asks = [run.mark(place) for place in range(len(run.elements))]
+        asks = [run.snapshot(place) for place in range(len(run.elements))]
         if run.live:
             states += [ask() for ask in asks]
         else:
