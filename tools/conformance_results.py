@@ -1,12 +1,12 @@
-"""Keeps what the conformance matrix found: compares it with what was found before, and shows it.
+"""Compare results of the conformance matrix with committed records, and render them as a page.
 
 Usage:
     python tools/conformance_results.py compare REPORT RECORD [--update]
     python tools/conformance_results.py page [--update]
 
-`compare` runs in the environment that was checked. It takes a report of `grain conformance --json`,
-and fails if something in it is broken or has another outcome than in the record; `--update` writes
-the record anew. `page` fails if the page in the docs is not what the records say, or writes it.
+`compare` runs in the checked environment. It reads a report of `grain conformance --json` and fails
+for a broken contract or an outcome that differs from the record; `--update` writes the record.
+`page` fails if the page in the docs is out of date; `--update` writes it.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ ROOT = pathlib.Path(__file__).parent.parent
 RECORDS = ROOT / "tests/conformance_results"
 PAGE = ROOT / "docs/conformance-results.md"
 CORE = "grain-core"
-# From the one that says least to the one that must not be missed.
+# From the least to the most important outcome.
 MARKS = {
     "skipped": "-",
     "passed": "✓",
     "expected failure": "expected",
-    "unexpected pass": "**mended**",
+    "unexpected pass": "**unexpected pass**",
     "failed": "**failed**",
 }
 GOOD = {"passed", "skipped", "expected failure"}
 INTRODUCTION = """\
 # Conformance results
 
-What the checks of the [conformance kit](conformance.md) say about each plugin, alone with the core in an
-environment of its own, built as wheels: on every supported Python, with the lowest versions its
-requirements allow and with the latest. `new-…` are the packages that `grain plugins new` writes.
+Outcomes of the [conformance checks](conformance.md) for each plugin, installed as a wheel with the core in a
+separate environment: on every supported Python, with the lowest and with the latest versions that its
+requirements allow. `new-…` are the packages that `grain plugins new` creates.
 Written by `nox -s conformance scaffold -- --update` from `tests/conformance_results/`.
 """
 
@@ -50,7 +50,7 @@ Record = dict[str, Any]
 
 
 def record_of(report: dict[str, Any]) -> Record:
-    """What is worth keeping of a report: outcomes, and the versions it was found with."""
+    """Return the record of a report: outcomes and versions."""
     return {
         "plugin": report["plugin"],
         "versions": versions(report["plugin"]),
@@ -64,7 +64,7 @@ def record_of(report: dict[str, Any]) -> Record:
 
 
 def versions(plugin: str) -> dict[str, str]:
-    """The versions of a plugin, of the core, and of what both require, in this environment."""
+    """Return the installed versions of a plugin, of the core, and of their requirements."""
     [point] = metadata.entry_points(group="grain.plugins", name=plugin)
     assert point.dist is not None
     found = {}
@@ -78,19 +78,19 @@ def versions(plugin: str) -> dict[str, str]:
 
 
 def problems(report: dict[str, Any]) -> Iterator[str]:
-    """What is broken, whatever was found before."""
+    """Yield broken contracts, independent of the record."""
     if not report["cases"]:
-        yield "nothing was checked"
+        yield "the report has no cases"
     for case in report["cases"]:
         for name in case["missing"]:
-            yield f"{case['case']}: {name} was not run"
+            yield f"{case['case']}: {name} has no result"
         for result in case["results"]:
             if result["outcome"] not in GOOD:
                 yield f"{case['case']}: {result['check']}: {result['outcome']}: {result['reason']}"
 
 
 def changes(before: Record, now: Record) -> Iterator[str]:
-    """Each outcome that is another one; versions may change."""
+    """Yield each changed outcome; versions may change."""
     old, new = (
         {
             (case, check): outcome
@@ -101,11 +101,11 @@ def changes(before: Record, now: Record) -> Iterator[str]:
     )
     for key in sorted({*old, *new}):
         if old.get(key) != new.get(key):
-            yield f"{key[0]}: {key[1]}: {old.get(key, 'not there')} before, {new.get(key, 'not there')} now"
+            yield f"{key[0]}: {key[1]}: {old.get(key, 'missing')} before, {new.get(key, 'missing')} now"
 
 
 def compare(report_file: pathlib.Path, record_file: pathlib.Path, update: bool) -> int:
-    """Prints what is wrong with a report; 1 when anything is."""
+    """Print the problems of a report and its differences from the record; return 1 for any."""
     report = json.loads(report_file.read_text(encoding="utf-8"))
     now, found = record_of(report), list(problems(report))
     if update:
@@ -113,17 +113,17 @@ def compare(report_file: pathlib.Path, record_file: pathlib.Path, update: bool) 
         text = json.dumps(now, indent=1, ensure_ascii=False) + "\n"
         record_file.write_text(text, encoding="utf-8")
     elif not record_file.exists():
-        found.append(f"there is no record {record_file.name} yet: run again with `-- --update`")
+        found.append(f"the record {record_file.name} does not exist: run again with `-- --update`")
     else:
         before = json.loads(record_file.read_text(encoding="utf-8"))
         differing = list(changes(before, now))
         found += differing
         if differing:
-            found.append("if that is as it should be, run again with `-- --update`")
+            found.append("if the change is intended, run again with `-- --update`")
     title = f"{record_file.parent.name}, {record_file.stem}"
     for line in found:
         print(f"{title}: {line}")
-    print(f"{title}: {counted(now) if not found else 'not in order'}")
+    print(f"{title}: {counted(now) if not found else 'failed'}")
     return 1 if found else 0
 
 
@@ -131,7 +131,7 @@ def compare(report_file: pathlib.Path, record_file: pathlib.Path, update: bool) 
 
 
 def read_records(folder: pathlib.Path = RECORDS) -> dict[str, dict[str, Record]]:
-    """Every record, by plugin and by cell, such as `"parquet"` and `"3.11-lowest"`."""
+    """Return all records by plugin and cell, such as `"parquet"` and `"3.11-lowest"`."""
     found: dict[str, dict[str, Record]] = {}
     for file in sorted(
         folder.glob("*/*.json"), key=lambda file: (file.parent.name, _order(file.stem))
@@ -142,7 +142,7 @@ def read_records(folder: pathlib.Path = RECORDS) -> dict[str, dict[str, Record]]
 
 
 def page(records: dict[str, dict[str, Record]]) -> str:
-    """The page in the docs."""
+    """Return the text of the page in the docs."""
     cells = sorted({cell for found in records.values() for cell in found}, key=_order)
     summary = [
         [f"`{plugin}`", *(counted(found[cell]) if cell in found else "" for cell in cells)]
@@ -162,13 +162,12 @@ def page(records: dict[str, dict[str, Record]]) -> str:
         "\n".join(
             [
                 INTRODUCTION,
-                "How many checks passed, over all cases of the plugin; those for capabilities that a case",
-                "does not have are left out.\n",
+                "The number of passed checks over all cases of the plugin, without skipped checks.\n",
                 _table(["plugin", *(cell.replace("-", ", ") for cell in cells)], summary),
-                "Tried with:\n",
+                "Versions:\n",
                 _table(["plugin", "versions"], tried),
-                "The least good outcome of each check in any case and any cell. ✓ passed; - not declared by",
-                "any case; expected: known to fail, for a reason that the case gives.\n",
+                "The worst outcome of each check over all cases and cells. ✓ passed; - skipped in every case;",
+                "expected: known to fail, for a reason that the case states.\n",
                 _table(["check", *(f"`{plugin}`" for plugin in plugins)], by_check),
             ]
         ).rstrip("\n")
@@ -177,7 +176,7 @@ def page(records: dict[str, dict[str, Record]]) -> str:
 
 
 def counted(record: Record) -> str:
-    """How many checks ended how, in few words."""
+    """Return the number of checks per outcome, in words."""
     counts = Counter(outcome for checks in record["cases"].values() for outcome in checks.values())
     others = [f"{counts[each]} {each}" for each in MARKS if each not in ("passed", "skipped")]
     shown = [text for text in others if not text.startswith("0 ")]
@@ -185,7 +184,7 @@ def counted(record: Record) -> str:
 
 
 def worst_outcomes(records: Iterable[Record]) -> dict[str, str]:
-    """For each check, the outcome that most needs to be seen."""
+    """Return the worst outcome of each check."""
     worst: dict[str, str] = {}
     order = list(MARKS)
     for record in records:
@@ -196,7 +195,7 @@ def worst_outcomes(records: Iterable[Record]) -> dict[str, str]:
 
 
 def show(update: bool) -> int:
-    """Writes the page, or says that it is out of date."""
+    """Write the page, or report that it is out of date."""
     text = page(read_records())
     if update:
         PAGE.write_text(text, encoding="utf-8")
@@ -227,7 +226,7 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Runs the command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("compare", "page"):

@@ -1,4 +1,4 @@
-"""Entry points of the hostile plugins, as if they were installed; imports none of them."""
+"""Entry points of the hostile plugins, as if installed; imports none of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source, a stream and transforms that keep the contract; each hostile one breaks it in one way."""
+"""A source, a stream and transforms that pass every check; each hostile one breaks one rule."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class GoodSource:
     def __getitem__(self, index: Any) -> Any:
         index = operator.index(index)
         if not 0 <= index < len(self):
-            raise IndexError(f"Index {index} is outside of {len(self)} records.")
+            raise IndexError(f"Index {index} is out of range for {len(self)} records.")
         return self.record(index)
 
     def record(self, index: int) -> Any:
@@ -68,7 +68,7 @@ class GoodSource:
         wanted = [operator.index(index) for index in indices]
         for index in wanted:
             if not 0 <= index < len(self):
-                raise IndexError(f"Index {index} is outside of {len(self)} records.")
+                raise IndexError(f"Index {index} is out of range for {len(self)} records.")
         return [GoodSource.record(self, index) for index in wanted]
 
     def __getcolumns__(self, indices: Any) -> Any:

@@ -14,7 +14,7 @@ from grain.plugins import Capability
 
 from .good import ALL, COUNT, WIDTH, GoodSource, parse
 
-# So that a race of two threads is not a second fault.
+# Keeps a race between threads from being a second fault.
 _OPENING = threading.Lock()
 
 # indexable
@@ -26,7 +26,7 @@ class ClaimsTooMany(GoodSource):
 
     def record(self, index: int) -> Any:
         if index >= COUNT:
-            raise RuntimeError("there is no such record")
+            raise RuntimeError("no such record")
         return super().record(index)
 
 
@@ -36,7 +36,7 @@ class ClaimsTooFew(GoodSource):
 
 
 class OffByOne(GoodSource):
-    """Gives well-formed records, but not those that were written."""
+    """Well-formed records, but not those that were written."""
 
     def record(self, index: int) -> Any:
         return super().record((index + 1) % COUNT)
@@ -100,8 +100,8 @@ class HoldsAHandleOnceRead(GoodSource):
     __del__ = close
 
 
-class ForgetsWhenPickled(GoodSource):
-    """Pickles, but the copy counts from one."""
+class ShiftsWhenPickled(GoodSource):
+    """The unpickled copy is shifted by one."""
 
     _shift = 0
 
@@ -112,8 +112,8 @@ class ForgetsWhenPickled(GoodSource):
         return super().record((index + self._shift) % COUNT)
 
 
-class ForgetsWhenPickledAfterUse(GoodSource):
-    """Where it last read goes into the pickle, and leads the copy astray."""
+class ShiftsWhenPickledAfterUse(GoodSource):
+    """The last index read is pickled and shifts the copy."""
 
     _last = 0
     _shift = 0
@@ -130,7 +130,7 @@ _OPEN_PATHS: dict[int, str] = {}
 
 
 class LivesInAModuleVariable(GoodSource):
-    """Works in a fork, which inherits the variable, and not in a new process."""
+    """Works in a fork, which inherits the variable, but not in a new process."""
 
     def __init__(self, directory: str):
         super().__init__(directory)
@@ -154,13 +154,13 @@ class LivesInAModuleVariable(GoodSource):
         return "LivesInAModuleVariable()"
 
 
-class CarriesAllData(GoodSource):
+class PicklesAllData(GoodSource):
     def __init__(self, directory: str):
         super().__init__(directory)
         self._data = b"x" * 2**20
 
 
-class CarriesWhatWasRead(GoodSource):
+class PicklesRecordsRead(GoodSource):
     def __init__(self, directory: str):
         super().__init__(directory)
         self._pages: dict[int, bytes] = {}
@@ -178,8 +178,8 @@ class ReadsTheClock(GoodSource):
         return {**super().record(index), "id": np.int64(time.perf_counter_ns())}
 
 
-class DrawsWhenMade(GoodSource):
-    """The same for one instance and its copies, another for each that is made."""
+class DrawsInConstructor(GoodSource):
+    """The same for one instance and its copies, different for each new instance."""
 
     def __init__(self, directory: str):
         super().__init__(directory)
@@ -197,7 +197,7 @@ class DrawsWhenMade(GoodSource):
 
 
 class OrderedByHash(GoodSource):
-    """The order of a set of texts, which differs from process to process."""
+    """The order of a set of strings, which differs between processes."""
 
     def __init__(self, directory: str):
         super().__init__(directory)
@@ -214,7 +214,7 @@ class OrderedByHash(GoodSource):
 
 
 class NeverSeeksBack(GoodSource):
-    """A sequential reader in disguise."""
+    """Reads sequentially only."""
 
     _last = -1
 
@@ -224,7 +224,7 @@ class NeverSeeksBack(GoodSource):
 
 
 class SharesAPosition(GoodSource):
-    """Two threads that read at the same time get each other's record."""
+    """Concurrent threads read each other's records."""
 
     _position = 0
 
@@ -235,7 +235,7 @@ class SharesAPosition(GoodSource):
 
 
 class BelongsToItsThread(GoodSource):
-    """As connections of some libraries do."""
+    """Usable only in the thread that made it, like connections of some libraries."""
 
     def __init__(self, directory: str):
         super().__init__(directory)
@@ -284,13 +284,13 @@ class BatchedWrapsAround(GoodSource):
         return super().__getitems__([int(index) % COUNT for index in indices])
 
 
-class BatchedGivesOtherTypes(GoodSource):
+class BatchedReturnsOtherTypes(GoodSource):
     def __getitems__(self, indices: Any) -> list[Any]:
         records = super().__getitems__(indices)
         return [{**record, "row": record["row"].astype(np.float64)} for record in records]
 
 
-class BatchedGivesATuple(GoodSource):
+class BatchedReturnsATuple(GoodSource):
     def __getitems__(self, indices: Any) -> Any:
         return tuple(super().__getitems__(indices))
 
@@ -300,7 +300,7 @@ class ColumnsSort(GoodSource):
         return super().__getcolumns__(np.sort(indices))
 
 
-class ColumnsGiveOtherTypes(GoodSource):
+class ColumnsReturnOtherTypes(GoodSource):
     def __getcolumns__(self, indices: Any) -> Any:
         columns = super().__getcolumns__(indices)
         return {**columns, "id": columns["id"].astype(np.int32)}
@@ -309,7 +309,7 @@ class ColumnsGiveOtherTypes(GoodSource):
 # memory
 
 
-class FillsOneBuffer(GoodSource):
+class ReusesOneBuffer(GoodSource):
     def __init__(self, directory: str):
         super().__init__(directory)
         self._buffer = np.zeros(WIDTH - 1, np.float32)
@@ -320,7 +320,7 @@ class FillsOneBuffer(GoodSource):
         return {**record, "row": self._buffer}
 
 
-class ChangesWhatItGave(GoodSource):
+class ChangesReturnedElements(GoodSource):
     _given: Any = None
 
     def record(self, index: int) -> Any:
@@ -330,7 +330,7 @@ class ChangesWhatItGave(GoodSource):
         return self._given
 
 
-class GivesItsOwnArrays(GoodSource):
+class ReturnsItsOwnArrays(GoodSource):
     def __init__(self, directory: str):
         super().__init__(directory)
         self._records = [GoodSource.record(self, index) for index in range(COUNT)]
@@ -339,7 +339,7 @@ class GivesItsOwnArrays(GoodSource):
         return dict(self._records[index])
 
 
-class GivesItsOwnDicts(GivesItsOwnArrays):
+class ReturnsItsOwnDicts(ReturnsItsOwnArrays):
     def record(self, index: int) -> Any:
         record = self._records[index]
         record["row"].flags.writeable = False
@@ -499,8 +499,8 @@ class ClosesOnlyOnce(GoodSource):
 # loader
 
 
-class GivesNothing(GoodSource):
-    """None means an element that was filtered out, and is not given."""
+class ReturnsNone(GoodSource):
+    """None means a filtered element, which a stream omits."""
 
     capabilities = ALL - {Capability.COLUMNS}
 
@@ -514,8 +514,8 @@ class GivesNothing(GoodSource):
         return None
 
 
-class CachesInTheOrderRead(GoodSource):
-    """Once every record was read, batches come from a cache that is in the order of the reads."""
+class CachesInReadOrder(GoodSource):
+    """After every record was read, batches come from a cache in read order."""
 
     def __init__(self, directory: str):
         super().__init__(directory)
@@ -545,8 +545,8 @@ class ShowsWhichInstanceItIs(GoodSource):
         return f"Source(number={self._number})"
 
 
-class SourceKnowsItsProcess(GoodSource):
-    """Refuses to work anywhere but where it was made."""
+class SourceDependsOnItsProcess(GoodSource):
+    """Works only in the process that made it."""
 
     def __init__(self, directory: str):
         super().__init__(directory)
@@ -562,7 +562,7 @@ class SourceKnowsItsProcess(GoodSource):
 
 
 class BatchedReadsNeighbours(GoodSource):
-    """Takes it that indices follow one another, which those of a shard do not."""
+    """Assumes consecutive indices, which those of a shard are not."""
 
     def __getitems__(self, indices: Any) -> list[Any]:
         wanted = super().__getitems__(indices)

@@ -14,7 +14,7 @@ from .good import COUNT, WIDTH, GoodIterator, GoodStream, parse
 
 
 class _Stream(GoodStream):
-    """A stream whose fault is in its iterator."""
+    """Base of streams with a faulty iterator."""
 
     iterator: Any = GoodIterator
 
@@ -25,7 +25,7 @@ class _Stream(GoodStream):
 # stream
 
 
-class IsNoIterDataset:
+class IsNotAnIterDataset:
     capabilities = frozenset()
 
     def __init__(self, directory: str):
@@ -44,7 +44,7 @@ class LosesARecord(_Stream):
 
 
 class HasOnePosition(GoodStream):
-    """All iterators of the dataset are one."""
+    """All iterators of the dataset are the same object."""
 
     def __init__(self, directory: str):
         super().__init__(directory)
@@ -56,7 +56,7 @@ class HasOnePosition(GoodStream):
         return self.only
 
 
-class BeginsAgain(_Stream):
+class RestartsAfterItsEnd(_Stream):
     class iterator(GoodIterator):
         def __next__(self) -> Any:
             try:
@@ -72,7 +72,7 @@ class FailsAfterItsEnd(_Stream):
 
         def __next__(self) -> Any:
             if self.ended:
-                raise RuntimeError("there is nothing more")
+                raise RuntimeError("no more elements")
             try:
                 return super().__next__()
             except StopIteration:
@@ -99,14 +99,14 @@ class HasNoStateAtTheEnd(_Stream):
             return {"next": 0} if self.position >= COUNT else super().get_state()
 
 
-class UsesUpTheState(_Stream):
+class MutatesTheState(_Stream):
     class iterator(GoodIterator):
         def set_state(self, state: Any) -> None:
             self.position = state.pop("next")
 
 
 class KeepsItsBuffer(_Stream):
-    """Reads one ahead, and goes on with that when it is set to another state."""
+    """Prefetches one element, and keeps it when another state is set."""
 
     class iterator(GoodIterator):
         def __init__(self, path: str):
@@ -155,7 +155,7 @@ class HasNumbersAsKeys(_Stream):
             self.position = state[0] if 0 in state else state["0"]
 
 
-class HandsOutItsOwnState(_Stream):
+class ReturnsItsOwnState(_Stream):
     class iterator(GoodIterator):
         def __init__(self, path: str):
             super().__init__(path)
@@ -174,24 +174,24 @@ class HandsOutItsOwnState(_Stream):
             self.state = {"next": self.position}
 
 
-class CountsWhoAsks(_Stream):
+class CountsStateCalls(_Stream):
     class iterator(GoodIterator):
-        asked = 0
+        calls = 0
 
         def get_state(self) -> Any:
-            self.asked += 1
-            return {"next": self.position, "asked": self.asked}
+            self.calls += 1
+            return {"next": self.position, "calls": self.calls}
 
 
-class ReadsToKnowItsState(_Stream):
-    """An element is gone each second time that the state is asked for."""
+class AdvancesInGetState(_Stream):
+    """Every second `get_state` call drops an element."""
 
     class iterator(GoodIterator):
-        asked = 0
+        calls = 0
 
         def get_state(self) -> Any:
-            self.asked += 1
-            if self.asked % 2 == 0 and self.position + 1 < COUNT:
+            self.calls += 1
+            if self.calls % 2 == 0 and self.position + 1 < COUNT:
                 self.position += 1
             return super().get_state()
 
@@ -221,7 +221,7 @@ class StreamLivesInAModuleVariable(GoodStream):
         return GoodIterator(_PATHS[0])
 
 
-class StreamCarriesAllData(GoodStream):
+class StreamPicklesAllData(GoodStream):
     def __init__(self, directory: str):
         super().__init__(directory)
         self.data = bytes(range(256)) * 4096
@@ -256,8 +256,8 @@ class _Ordered(GoodIterator):
             return parse(file.read(4 * WIDTH))
 
 
-class KnowsItsProcess(GoodStream):
-    """Refuses to work anywhere but where it was made."""
+class DependsOnItsProcess(GoodStream):
+    """Works only in the process that made it."""
 
     def __init__(self, directory: str):
         super().__init__(directory)
@@ -272,7 +272,7 @@ class KnowsItsProcess(GoodStream):
 # memory
 
 
-class StreamFillsOneBuffer(_Stream):
+class StreamReusesOneBuffer(_Stream):
     class iterator(GoodIterator):
         def __init__(self, path: str):
             super().__init__(path)
@@ -284,7 +284,7 @@ class StreamFillsOneBuffer(_Stream):
             return {**element, "row": self.buffer}
 
 
-class StreamGivesItsOwnArrays(GoodStream):
+class StreamReturnsItsOwnArrays(GoodStream):
     def __init__(self, directory: str):
         super().__init__(directory)
         self.records = list(GoodStream(directory))
@@ -309,7 +309,7 @@ class _FromList(GoodIterator):
 
 
 class _Open(GoodIterator):
-    """Holds a file open as long as it lives."""
+    """Keeps a file open for its lifetime."""
 
     def __init__(self, path: str):
         super().__init__(path)

@@ -1,4 +1,4 @@
-"""Which hostile plugin is caught by which check: by its own, and by what else must follow."""
+"""Table of hostile subjects: the check that catches each, and the checks that fail with it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .candidates import candidate
 
 @dataclass(frozen=True)
 class Hostile:
-    """One fault.
+    """A subject with one fault.
 
     Attributes:
         case: The case with the fault.
-        by: The check whose fault it is.
-        also: Checks that the same fault fails of necessity.
-        perhaps: Checks that it fails on some runs only, since threads race.
+        by: The check that must catch the fault.
+        also: Checks that always fail as well.
+        perhaps: Checks that fail in some runs only, since threads race.
     """
 
     case: Case
@@ -33,10 +33,10 @@ class Hostile:
 LOADERS = (
     "check_loader_order check_loader_resume check_loader_workers check_shards_partition_records"
 )
-"""How a loader reads, one by one or many at a time, it decides by how long reads take."""
+"""Loaders choose single or batched reads by measured read times."""
 
 ANY = " ".join(check.name for check in CHECKS)
-"""A fault that makes elements differ each time shows wherever they are compared."""
+"""An element that differs on every read fails any check that compares elements."""
 
 
 def _names(text: str) -> frozenset[str]:
@@ -94,19 +94,21 @@ HOSTILE: tuple[Hostile, ...] = (
         also="check_pickle_used_instance check_pickle_across_processes check_loader_workers",
     ),
     source(
-        sources.ForgetsWhenPickled,
+        sources.ShiftsWhenPickled,
         "check_pickle_new_instance",
         also="check_pickle_used_instance check_pickle_across_processes",
     ),
     source(sources.HoldsAHandleOnceRead, "check_pickle_used_instance"),
-    source(sources.ForgetsWhenPickledAfterUse, "check_pickle_used_instance"),
+    source(sources.ShiftsWhenPickledAfterUse, "check_pickle_used_instance"),
     source(
         sources.LivesInAModuleVariable, "check_pickle_across_processes", also="check_loader_workers"
     ),
-    source(sources.CarriesAllData, "check_pickle_size"),
-    source(sources.CarriesWhatWasRead, "check_pickle_size"),
+    source(sources.PicklesAllData, "check_pickle_size"),
+    source(sources.PicklesRecordsRead, "check_pickle_size"),
     source(sources.ReadsTheClock, "check_repeatable_read", perhaps=ANY, elements=None),
-    source(sources.DrawsWhenMade, "check_repeatable_across_instances", perhaps=ANY, elements=None),
+    source(
+        sources.DrawsInConstructor, "check_repeatable_across_instances", perhaps=ANY, elements=None
+    ),
     source(sources.OrderedByHash, "check_repeatable_across_processes", elements=None),
     source(
         sources.NeverSeeksBack,
@@ -137,7 +139,7 @@ HOSTILE: tuple[Hostile, ...] = (
     source(sources.BatchedRefusesArrays, "check_batched_read_array_indices"),
     source(sources.BatchedWrapsAround, "check_batched_read_out_of_range"),
     source(
-        sources.BatchedGivesOtherTypes,
+        sources.BatchedReturnsOtherTypes,
         "check_batched_read_equals_single",
         also=(
             "check_batched_read_order check_batched_read_repeats check_batched_read_array_indices"
@@ -145,7 +147,7 @@ HOSTILE: tuple[Hostile, ...] = (
         perhaps="check_loader_order check_shards_partition_records",
     ),
     source(
-        sources.BatchedGivesATuple,
+        sources.BatchedReturnsATuple,
         "check_batched_read_equals_single",
         also=(
             "check_batched_read_order check_batched_read_empty"
@@ -153,17 +155,17 @@ HOSTILE: tuple[Hostile, ...] = (
         ),
     ),
     source(sources.ColumnsSort, "check_columns_equal_stacked_records"),
-    source(sources.ColumnsGiveOtherTypes, "check_columns_equal_stacked_records"),
+    source(sources.ColumnsReturnOtherTypes, "check_columns_equal_stacked_records"),
     source(
-        sources.FillsOneBuffer, "check_elements_not_overwritten", perhaps="check_concurrent_reads"
+        sources.ReusesOneBuffer, "check_elements_not_overwritten", perhaps="check_concurrent_reads"
     ),
     source(
-        sources.ChangesWhatItGave,
+        sources.ChangesReturnedElements,
         "check_elements_not_overwritten",
         perhaps="check_concurrent_reads",
     ),
-    source(sources.GivesItsOwnArrays, "check_elements_not_aliased"),
-    source(sources.GivesItsOwnDicts, "check_elements_not_aliased"),
+    source(sources.ReturnsItsOwnArrays, "check_elements_not_aliased"),
+    source(sources.ReturnsItsOwnDicts, "check_elements_not_aliased"),
     source(sources.ShowsItsAddress, "check_repr_without_address", also="check_loader_resume"),
     source(
         sources.ShowsHowOftenItWasRead,
@@ -206,10 +208,12 @@ HOSTILE: tuple[Hostile, ...] = (
     source(sources.LeaksAThread, "check_no_leak_per_instance"),
     source(sources.KeepsItsFileWhenClosed, "check_close_releases_resources"),
     source(sources.ClosesOnlyOnce, "check_close_releases_resources"),
-    stream(streams.IsNoIterDataset, "check_iter_dataset_types", also="check_stream_workers"),
+    stream(streams.IsNotAnIterDataset, "check_iter_dataset_types", also="check_stream_workers"),
     stream(streams.LosesARecord, "check_expected_elements"),
     stream(streams.HasOnePosition, "check_iterators_independent"),
-    stream(streams.BeginsAgain, "check_exhaustion_is_final", perhaps="check_stream_workers"),
+    stream(
+        streams.RestartsAfterItsEnd, "check_exhaustion_is_final", perhaps="check_stream_workers"
+    ),
     stream(streams.FailsAfterItsEnd, "check_exhaustion_is_final", perhaps="check_stream_workers"),
     stream(
         streams.RestoresOneTooFar,
@@ -222,16 +226,16 @@ HOSTILE: tuple[Hostile, ...] = (
         "check_state_restores_new_iterator",
         also="check_state_restores_used_iterator check_state_json_round_trip",
     ),
-    stream(streams.UsesUpTheState, "check_state_restores_used_iterator"),
+    stream(streams.MutatesTheState, "check_state_restores_used_iterator"),
     stream(streams.KeepsItsBuffer, "check_state_restores_used_iterator"),
     stream(streams.RestoresOnlyOnce, "check_state_restores_used_iterator"),
     stream(streams.HasANumpyState, "check_state_json_round_trip"),
     stream(streams.HasATupleState, "check_state_json_round_trip"),
     stream(streams.HasNumbersAsKeys, "check_state_json_round_trip"),
-    stream(streams.HandsOutItsOwnState, "check_state_is_snapshot"),
-    stream(streams.CountsWhoAsks, "check_get_state_without_side_effects"),
+    stream(streams.ReturnsItsOwnState, "check_state_is_snapshot"),
+    stream(streams.CountsStateCalls, "check_get_state_without_side_effects"),
     stream(
-        streams.ReadsToKnowItsState,
+        streams.AdvancesInGetState,
         "check_get_state_without_side_effects",
         also=(
             "check_state_restores_new_iterator check_state_restores_used_iterator"
@@ -252,16 +256,18 @@ HOSTILE: tuple[Hostile, ...] = (
         "check_pickle_across_processes",
         also="check_stream_workers",
     ),
-    stream(streams.StreamCarriesAllData, "check_pickle_size"),
+    stream(streams.StreamPicklesAllData, "check_pickle_size"),
     stream(streams.StreamReadsTheClock, "check_repeatable_read", perhaps=ANY, elements=None),
     stream(streams.StreamOrderedByHash, "check_repeatable_across_processes", elements=None),
-    stream(streams.KnowsItsProcess, "check_stream_workers", also="check_pickle_across_processes"),
     stream(
-        streams.StreamFillsOneBuffer,
+        streams.DependsOnItsProcess, "check_stream_workers", also="check_pickle_across_processes"
+    ),
+    stream(
+        streams.StreamReusesOneBuffer,
         "check_elements_not_overwritten",
         perhaps="check_stream_workers",
     ),
-    stream(streams.StreamGivesItsOwnArrays, "check_elements_not_aliased"),
+    stream(streams.StreamReturnsItsOwnArrays, "check_elements_not_aliased"),
     stream(streams.KeepsItsFileWhenIteratorCloses, "check_iterator_close_releases_resources"),
     stream(streams.IteratorClosesOnlyOnce, "check_iterator_close_releases_resources"),
     stream(
@@ -276,8 +282,8 @@ HOSTILE: tuple[Hostile, ...] = (
         ways={Capability.GLOBS: good.GoodStream},
     ),
     transform(transforms.FailsOnSome, "check_result_type", perhaps=ANY),
-    transform(transforms.FilterGivesTheElement, "check_result_type"),
-    transform(transforms.FlatMapGivesTooMany, "check_result_type"),
+    transform(transforms.FilterReturnsTheElement, "check_result_type"),
+    transform(transforms.FlatMapReturnsTooMany, "check_result_type"),
     transform(transforms.MapsWrongly, "check_expected_elements", elements=DOUBLED),
     transform(transforms.DrawsFromNumpy, "check_no_global_rng", perhaps=ANY),
     transform(transforms.DrawsFromPython, "check_no_global_rng", perhaps=ANY),
@@ -291,8 +297,8 @@ HOSTILE: tuple[Hostile, ...] = (
     ),
     transform(transforms.HoldsALockOnceUsed, "check_pickle_used_instance"),
     transform(transforms.LooksUpAModuleVariable, "check_pickle_across_processes"),
-    transform(transforms.CarriesATable, "check_pickle_size"),
-    transform(transforms.CollectsWhatItSaw, "check_pickle_size"),
+    transform(transforms.PicklesATable, "check_pickle_size"),
+    transform(transforms.PicklesInputsSeen, "check_pickle_size"),
     transform(
         transforms.Counts,
         "check_repeatable_read",
@@ -310,23 +316,23 @@ HOSTILE: tuple[Hostile, ...] = (
         transforms.Hashes, "check_repeatable_across_processes", also="check_pickle_across_processes"
     ),
     transform(transforms.SharesScratch, "check_concurrent_reads"),
-    transform(transforms.FillsOneResult, "check_elements_not_overwritten"),
-    transform(transforms.GivesItsTable, "check_elements_not_aliased"),
-    transform(transforms.OpensAndForgets, "check_no_leak_per_read"),
+    transform(transforms.ReusesOneResult, "check_elements_not_overwritten"),
+    transform(transforms.ReturnsItsTable, "check_elements_not_aliased"),
+    transform(transforms.LeaksAFilePerCall, "check_no_leak_per_read"),
     transform(transforms.StartsAThread, "check_no_leak_per_instance"),
-    transform(transforms.OpensWhenMade, "check_no_leak_per_instance"),
-    plugin("heavy", "check_listing_imports"),
-    plugin("silent", "check_plugin_metadata"),
-    plugin("raising", "check_plugin_metadata"),
-    plugin("lost", "check_targets_match_kind"),
-    plugin("mistaken", "check_targets_match_kind"),
-    plugin("good", "check_core_requirement_bounded", requires=("grain-core",)),
-    plugin("uncovered", "check_every_spec_has_case"),
-    plugin("astray", "check_every_spec_has_case"),
-    plugin("shy", "check_cases_cover_capabilities"),
-    plugin("boastful", "check_cases_cover_capabilities"),
+    transform(transforms.LeaksAFilePerInstance, "check_no_leak_per_instance"),
+    plugin("heavy_import:heavy", "check_listing_imports"),
+    plugin("metadata:no_summary", "check_plugin_metadata"),
+    plugin("metadata:raising_hook", "check_plugin_metadata"),
+    plugin("metadata:missing_target", "check_targets_match_kind"),
+    plugin("metadata:wrong_kind", "check_targets_match_kind"),
+    plugin("metadata:good", "check_core_requirement_bounded", requires=("grain-core",)),
+    plugin("metadata:no_case", "check_every_spec_has_case"),
+    plugin("metadata:unknown_spec", "check_every_spec_has_case"),
+    plugin("metadata:uncovered_capability", "check_cases_cover_capabilities"),
+    plugin("metadata:undeclared_capability", "check_cases_cover_capabilities"),
     plugin(
-        "writing:lost_writer",
+        "writing:missing_writer",
         "check_targets_match_kind",
         also=(
             "check_writer_round_trip check_writer_count"
@@ -348,22 +354,24 @@ HOSTILE: tuple[Hostile, ...] = (
     plugin("writing:needs_a_first_element", "check_writer_empty_input"),
     plugin("writing:writes_no_empty_file", "check_writer_empty_input"),
     plugin("writing:appends", "check_writer_replaces_file"),
-    plugin("writing:refuses_a_file_that_is_there", "check_writer_replaces_file"),
+    plugin("writing:refuses_an_existing_file", "check_writer_replaces_file"),
     plugin("writing:in_place", "check_failed_write_is_atomic"),
     plugin("writing:swallows_errors", "check_failed_write_is_atomic"),
-    plugin("writing:leaves_its_unfinished_file", "check_failed_write_is_atomic"),
-    plugin("writing:removes_what_was_there", "check_failed_write_is_atomic"),
+    plugin("writing:leaves_its_temporary_file", "check_failed_write_is_atomic"),
+    plugin("writing:removes_the_existing_file", "check_failed_write_is_atomic"),
     plugin("writing:decodes_by_guessing", "check_decoder_inverts_writer"),
     plugin("writing:decodes_to_text", "check_decoder_inverts_writer"),
-    source(sources.CachesInTheOrderRead, "check_loader_order"),
-    source(sources.GivesNothing, "check_shards_partition_records", elements=None),
+    source(sources.CachesInReadOrder, "check_loader_order"),
+    source(sources.ReturnsNone, "check_shards_partition_records", elements=None),
     source(
         sources.ShowsWhichInstanceItIs,
         "check_loader_resume",
         also="check_repr_stable check_repr_across_processes",
     ),
     source(
-        sources.SourceKnowsItsProcess, "check_loader_workers", also="check_pickle_across_processes"
+        sources.SourceDependsOnItsProcess,
+        "check_loader_workers",
+        also="check_pickle_across_processes",
     ),
     source(
         sources.BatchedReadsNeighbours,

@@ -22,12 +22,12 @@ class FailsOnSome(GoodMap):
         return super().map(element)
 
 
-class FilterGivesTheElement(GoodFilter):
+class FilterReturnsTheElement(GoodFilter):
     def filter(self, element: Any) -> Any:
         return element["row"]
 
 
-class FlatMapGivesTooMany(GoodFlatMap):
+class FlatMapReturnsTooMany(GoodFlatMap):
     def flat_map(self, element: Any) -> Any:
         return [element["id"]] * 4
 
@@ -48,7 +48,7 @@ class DrawsFromPython(GoodMap):
 
 
 class SeedsNumpy(GoodMap):
-    """The same each time, at the cost of everybody else's random numbers."""
+    """Repeatable, but resets the random numbers of all other code."""
 
     def map(self, element: Any) -> Any:
         np.random.seed(int(element["id"]))  # noqa: NPY002
@@ -92,12 +92,12 @@ class LooksUpAModuleVariable(GoodMap):
         return {**element, "row": element["row"] * np.float32(_TABLE["factor"])}
 
 
-class CarriesATable(GoodMap):
+class PicklesATable(GoodMap):
     def __init__(self) -> None:
         self._table = np.random.default_rng(0).random(100_000)
 
 
-class CollectsWhatItSaw(GoodMap):
+class PicklesInputsSeen(GoodMap):
     def __init__(self) -> None:
         self._seen: list[Any] = []
 
@@ -115,7 +115,7 @@ class Counts(GoodMap):
 
 
 class RemembersTheLast(GoodMap):
-    """Depends on the element before, and not on how often it is asked for the same."""
+    """Depends on the previous element, but not on repeated calls."""
 
     _last: Any = 0
     _before: Any = 0
@@ -148,7 +148,7 @@ class SharesScratch(GoodMap):
         return {**element, "row": self._scratch}
 
 
-class FillsOneResult(GoodMap):
+class ReusesOneResult(GoodMap):
     def __init__(self) -> None:
         self._local = threading.local()
 
@@ -165,7 +165,7 @@ class FillsOneResult(GoodMap):
         self.__init__()
 
 
-class GivesItsTable(GoodMap):
+class ReturnsItsTable(GoodMap):
     def __init__(self) -> None:
         self._offsets = np.arange(3.0)
 
@@ -173,7 +173,7 @@ class GivesItsTable(GoodMap):
         return {**super().map(element), "offsets": self._offsets}
 
 
-class OpensAndForgets(GoodMap):
+class LeaksAFilePerCall(GoodMap):
     def __init__(self) -> None:
         self._files: list[Any] = []
 
@@ -198,8 +198,8 @@ class StartsAThread(GoodRandomMap):
         return StartsAThread, ()
 
 
-class OpensWhenMade(grain.transforms.MapWithIndex):
-    """Keeps a file for each instance for ever."""
+class LeaksAFilePerInstance(grain.transforms.MapWithIndex):
+    """Keeps a file open for each instance forever."""
 
     def __init__(self) -> None:
         _OPENED.append(open(os.devnull, "rb"))  # noqa: SIM115

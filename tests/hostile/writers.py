@@ -1,4 +1,4 @@
-"""A file format with a writer that keeps the contract; each hostile writer breaks it in one way."""
+"""A file format with a good writer; each hostile writer breaks one rule."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def make(directory: str) -> LinesSource:
     return LinesSource(path_in(directory))
 
 
-# --- as it should be -----------------------------------------------------------------------------
+# --- good -----------------------------------------------------------------------------------
 
 
 def write(path: str, elements: Iterable[Any]) -> int:
-    unfinished = f"{path}.part"
+    temporary = f"{path}.part"
     try:
-        count = write_in_place(unfinished, elements)
-        os.replace(unfinished, path)
+        count = write_in_place(temporary, elements)
+        os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(unfinished)
+            os.unlink(temporary)
         raise
     return count
 
@@ -104,7 +104,7 @@ def appends(path: str, elements: Iterable[Any]) -> int:
     return len(added)
 
 
-def refuses_a_file_that_is_there(path: str, elements: Iterable[Any]) -> int:
+def refuses_an_existing_file(path: str, elements: Iterable[Any]) -> int:
     if os.path.exists(path):
         raise FileExistsError(path)
     return write(path, elements)
@@ -118,13 +118,13 @@ def swallows_errors(path: str, elements: Iterable[Any]) -> int:
     return write(path, until_it_fails())
 
 
-def leaves_its_unfinished_file(path: str, elements: Iterable[Any]) -> int:
+def leaves_its_temporary_file(path: str, elements: Iterable[Any]) -> int:
     count = write_in_place(f"{path}.part", elements)
     os.replace(f"{path}.part", path)
     return count
 
 
-def removes_what_was_there(path: str, elements: Iterable[Any]) -> int:
+def removes_the_existing_file(path: str, elements: Iterable[Any]) -> int:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     return write(path, elements)

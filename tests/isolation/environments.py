@@ -1,4 +1,4 @@
-"""Virtual environments of a test's own, made offline: the core, what it needs, and given wheels."""
+"""Virtual environments for tests, made offline: the core, its dependencies, and given wheels."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 
 from .wheels import wheel_of_package
 
-CORE_NEEDS = ("numpy", "pluggy", "cloudpickle")
+CORE_DEPENDENCIES = ("numpy", "pluggy", "cloudpickle")
 
 
 class Environment:
-    """A virtual environment with grain-core and nothing else but what the core needs."""
+    """A virtual environment with grain-core and its dependencies only."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "environment"
@@ -24,17 +24,17 @@ class Environment:
         pip = ["--without-pip"] if self._uv else []
         _run([sys.executable, "-m", "venv", *pip, str(self._path)])
         self.python = self._path / "bin" / "python"
-        for name in CORE_NEEDS:
-            self._borrow(name)
+        for name in CORE_DEPENDENCIES:
+            self._link(name)
         self.install(wheel_of_package(self._wheels, "grain-core"))
 
     @property
     def wheels(self) -> Path:
-        """Where to put wheels that are to be installed."""
+        """The folder for wheels to install."""
         return self._wheels
 
     def install(self, *wheels: Path) -> None:
-        """Installs wheels as they are, without anything they require."""
+        """Install wheels without their dependencies."""
         if self._uv:
             tool = [
                 self._uv,
@@ -50,30 +50,30 @@ class Environment:
         _run([*tool, "--no-index", "--no-deps", *map(str, wheels)])
 
     def run(self, program: str, **variables: str) -> str:
-        """Runs a Python program that must succeed, and gives what it printed."""
+        """Run a Python program that must succeed, and return its output."""
         done = self._start([str(self.python), "-c", program], variables)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def grain(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Runs the installed `grain` command."""
+        """Run the installed `grain` command."""
         return self._start([str(self._path / "bin" / "grain"), *arguments], variables)
 
     def _start(
         self, command: list[str], variables: dict[str, str]
     ) -> subprocess.CompletedProcess[str]:
-        # Nothing of the environment that runs the tests may show through.
+        # Settings of the test environment must not leak in.
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "GRAIN"))}
         return subprocess.run(
             command, capture_output=True, text=True, env={**clean, **variables}, cwd=self._path
         )
 
-    def _borrow(self, name: str) -> None:
-        """Links one installed distribution from the environment that runs the tests."""
+    def _link(self, name: str) -> None:
+        """Link an installed distribution from the test environment."""
         (site,) = self._path.glob("lib/python*/site-packages")
         distribution = metadata.distribution(name)
         tops = {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}
-        assert tops, f"{name} does not say which files it has"
+        assert tops, f"{name} has no list of files"
         for top in sorted(tops):
             (site / top).symlink_to(str(distribution.locate_file(top)))
 

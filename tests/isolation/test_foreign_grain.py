@@ -1,4 +1,4 @@
-"""Another distribution that owns the import name `grain`, installed over the core for real."""
+"""Another distribution with the import name `grain`, installed over the core."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .wheels import write_wheel
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """The core, and over it a distribution `grain` that overwrites some of its files."""
+    """Return an environment where a distribution `grain` overwrites files of the core."""
     made = Environment(tmp_path_factory.mktemp("foreign"))
     made.install(
         write_wheel(
@@ -25,7 +25,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return made
 
 
-def test_check_still_runs_and_says_whose_files_are_in_place(environment: Environment) -> None:
+def test_check_still_runs_and_names_the_distribution_that_owns_the_files(
+    environment: Environment,
+) -> None:
     assert environment.run("import grain; print(grain.FOREIGN)") == "True\n"
     done = environment.grain("plugins", "check")
     assert done.returncode == 1
@@ -34,7 +36,7 @@ def test_check_still_runs_and_says_whose_files_are_in_place(environment: Environ
     assert "pip uninstall grain, then pip install --force-reinstall --no-deps" in done.stdout
 
 
-def test_the_finding_is_in_the_json_as_well(environment: Environment) -> None:
+def test_the_problem_is_in_the_json_output(environment: Environment) -> None:
     report = json.loads(environment.grain("plugins", "check", "--json").stdout)
     assert report["ok"] is False
     assert len(report["problems"]) == 1

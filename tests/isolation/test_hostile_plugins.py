@@ -1,4 +1,4 @@
-"""A broken, a raising, an incompatible, a duplicate and a heavy plugin beside a good one."""
+"""Broken, raising, incompatible, duplicate and heavy plugins, installed beside a good plugin."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def plugin(
     dependency: str = "good_dependency",
     requires: str = "grain-core>=1,<2",
 ) -> Path:
-    """A wheel of a plugin called `name`."""
+    """Write the wheel of a plugin called `name`."""
     public, scheme = public or f"{name.capitalize()}DataSource", scheme or name
     files = {
         f"grain_{name}/__init__.py": "",
@@ -127,7 +127,7 @@ def test_listing_reports_every_plugin_with_its_own_status(environment: Environme
     assert plugins["good"]["eager_imports"] == []
 
 
-def test_listing_for_a_person_names_every_plugin_and_the_eager_one(
+def test_the_listed_table_names_every_plugin_and_notes_eager_imports(
     environment: Environment,
 ) -> None:
     done = environment.grain("plugins", "list")
@@ -148,7 +148,7 @@ def test_listing_imports_no_source_and_none_of_their_dependencies(environment: E
     )
 
 
-def test_importing_grain_looks_at_no_plugin_at_all(environment: Environment) -> None:
+def test_importing_grain_imports_no_plugin(environment: Environment) -> None:
     environment.run(
         "import sys, grain, grain.sources\n"
         "print(grain.sources.RangeDataSource(0, 3, 1)[2])\n"
@@ -157,7 +157,7 @@ def test_importing_grain_looks_at_no_plugin_at_all(environment: Environment) -> 
     )
 
 
-def test_asking_for_one_plugin_loads_that_one_only(environment: Environment) -> None:
+def test_using_one_plugin_loads_only_that_plugin(environment: Environment) -> None:
     environment.run(
         "import sys\n"
         "from grain.sources import GoodDataSource\n"
@@ -167,7 +167,7 @@ def test_asking_for_one_plugin_loads_that_one_only(environment: Environment) -> 
     )
 
 
-def test_the_good_plugin_works_in_every_way_beside_all_the_bad_ones(
+def test_the_good_plugin_works_beside_faulty_ones(
     environment: Environment,
 ) -> None:
     printed = environment.run(
@@ -179,9 +179,9 @@ def test_the_good_plugin_works_in_every_way_beside_all_the_bad_ones(
         "assert len(sources.open('x.good')) == 6\n"
         "assert sources.HeavyDataSource('xy')[0] == 'x'\n"
         "assert list(grain.MapDataset.source(source).batch(2))[0].tolist() == ['a', 'b']\n"
-        "print('all well')\n"
+        "print('works')\n"
     )
-    assert printed == "all well\n"
+    assert printed == "works\n"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_the_good_plugin_works_in_every_way_beside_all_the_bad_ones(
         ("ParquetDataSource", ["grain-parquet, which is not installed", 'pip install "']),
     ],
 )
-def test_what_cannot_be_had_raises_when_asked_for_and_says_who_why_and_the_cure(
+def test_an_unavailable_name_raises_with_distribution_reason_and_fix(
     environment: Environment, name: str, words: list[str]
 ) -> None:
     printed = environment.run(
@@ -221,7 +221,7 @@ def test_what_cannot_be_had_raises_when_asked_for_and_says_who_why_and_the_cure(
         assert word in by_import
 
 
-def test_checking_loads_everything_and_fails_with_every_problem_named(
+def test_checking_loads_every_plugin_and_reports_every_problem(
     environment: Environment,
 ) -> None:
     done = environment.grain("plugins", "check", "--json")
@@ -235,7 +235,7 @@ def test_checking_loads_everything_and_fails_with_every_problem_named(
         assert any(f"{name!r} of grain-{name} 1.5" in problem for problem in report["problems"])
 
 
-def test_disabling_the_bad_ones_makes_all_well_even_under_strict(environment: Environment) -> None:
+def test_disabling_faulty_plugins_passes_the_check_in_strict_mode(environment: Environment) -> None:
     disable = "lacking,broken,exiting,raising,incompatible,grain-duplicate_a"
     variables = {"GRAIN_PLUGINS_DISABLE": disable, "GRAIN_PLUGINS_STRICT": "1"}
     done = environment.grain("plugins", "check", **variables)
@@ -247,7 +247,7 @@ def test_disabling_the_bad_ones_makes_all_well_even_under_strict(environment: En
     )
 
 
-def test_allowing_only_the_good_one_runs_no_code_of_any_other(environment: Environment) -> None:
+def test_allowing_only_the_good_plugin_runs_no_code_of_others(environment: Environment) -> None:
     environment.run(
         "import sys, grain.sources\n"
         "grain.sources.GoodDataSource\n"
@@ -257,7 +257,7 @@ def test_allowing_only_the_good_one_runs_no_code_of_any_other(environment: Envir
     )
 
 
-def test_strict_refuses_to_work_beside_the_bad_ones(environment: Environment) -> None:
+def test_strict_mode_refuses_faulty_plugins(environment: Environment) -> None:
     printed = environment.run(
         "import grain.sources\n"
         "try:\n"

@@ -1,4 +1,4 @@
-"""The packages of this checkout beside a core that has none of their dependencies."""
+"""The packages of this repository, installed without their dependencies."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ each_written = pytest.mark.parametrize("known", WRITTEN, ids=lambda known: known
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """The core alone."""
+    """Return an environment with the core only."""
     return Environment(tmp_path_factory.mktemp("bare"))
 
 
 @pytest.fixture(scope="module")
 def all_plugins(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """The core and every plugin of this checkout, without anything the plugins require."""
+    """Return an environment with the core and every plugin, without their dependencies."""
     made = Environment(tmp_path_factory.mktemp("all"))
     made.install(*(wheel_of_package(made.wheels, known.distribution) for known in WRITTEN))
     return made
@@ -41,7 +41,7 @@ def listed(environment: Environment) -> dict[str, dict]:
 
 
 @each_known
-def test_without_the_plugin_each_of_its_names_says_what_to_install(
+def test_a_name_of_a_missing_plugin_raises_with_the_install_command(
     bare: Environment, known: KnownPlugin
 ) -> None:
     for name in known.public_names:
@@ -55,13 +55,13 @@ def test_without_the_plugin_each_of_its_names_says_what_to_install(
         assert known.distribution in printed
 
 
-def test_a_core_without_plugins_is_in_order(bare: Environment) -> None:
+def test_a_core_without_plugins_has_no_problems(bare: Environment) -> None:
     assert listed(bare) == {}
     done = bare.grain("plugins", "check")
     assert (done.returncode, done.stdout) == (0, "0 plugins, 0 problems.\n")
 
 
-def test_all_plugins_are_listed_where_none_of_their_dependencies_exists(
+def test_all_plugins_are_listed_without_their_dependencies(
     all_plugins: Environment,
 ) -> None:
     found = listed(all_plugins)
@@ -72,25 +72,25 @@ def test_all_plugins_are_listed_where_none_of_their_dependencies_exists(
 
 
 @each_written
-def test_what_the_core_knows_about_a_published_plugin_is_what_the_plugin_says(
+def test_the_core_and_a_published_plugin_agree_on_its_names(
     all_plugins: Environment, known: KnownPlugin
 ) -> None:
     plugin = listed(all_plugins)[known.name]
-    said = {
+    provided = {
         field: sorted(value for spec in plugin["provides"] for value in spec[field])
         for field in ("public_names", "schemes", "suffixes")
     }
     assert plugin["distribution"] == known.distribution
-    assert said == {field: sorted(getattr(known, field)) for field in said}
+    assert provided == {field: sorted(getattr(known, field)) for field in provided}
     assert {spec["install"] for spec in plugin["provides"]} <= {"", known.install}
     assert all(spec["summary"] for spec in plugin["provides"])
 
 
 @each_written
-def test_a_plugin_says_which_command_brings_a_dependency_that_is_missing(
+def test_a_missing_dependency_raises_with_the_install_command(
     all_plugins: Environment, known: KnownPlugin
 ) -> None:
-    """A source either needs nothing beyond the core, or its import says what to install."""
+    """A source needs nothing beyond the core, or its import error has the install command."""
     for name in known.public_names:
         printed = all_plugins.run(
             "try:\n"
@@ -101,6 +101,6 @@ def test_a_plugin_says_which_command_brings_a_dependency_that_is_missing(
         assert printed == "" or "pip install" in printed
 
 
-def test_an_unpacked_checkout_has_the_four_plugins() -> None:
+def test_the_repository_contains_every_known_plugin() -> None:
     names = {path.parent.name for path in Path(PACKAGES).glob("*/pyproject.toml")}
     assert names >= {known.distribution for known in KNOWN_PLUGINS}

@@ -1,4 +1,4 @@
-"""Wheels made without a build tool: of a few lines of text, or of a package of this checkout."""
+"""Wheels made without a build tool, from files or from a package of this repository."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def write_wheel(
     requires: Sequence[str] = (),
     entry_points: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Path:
-    """A pure Python wheel of `files`, whose keys are paths inside it."""
+    """Write a pure Python wheel; the keys of `files` are paths inside it."""
     folded = re.sub(r"[-_.]+", "_", name)
     info = f"{folded}-{version}.dist-info"
     metadata = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"]
@@ -32,26 +32,26 @@ def write_wheel(
         f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in entries.items())
         for group, entries in (entry_points or {}).items()
     ]
-    everything = {
+    contents = {
         **files,
         f"{info}/METADATA": "\n".join([*metadata, "", ""]).encode(),
         f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{info}/entry_points.txt": "\n".join(points).encode(),
     }
     record = [
-        f"{path},sha256={_digest(content)},{len(content)}" for path, content in everything.items()
+        f"{path},sha256={_digest(content)},{len(content)}" for path, content in contents.items()
     ]
-    everything[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,", ""]).encode()
+    contents[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,", ""]).encode()
     directory.mkdir(parents=True, exist_ok=True)
     wheel = directory / f"{folded}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
-        for path, content in everything.items():
+        for path, content in contents.items():
             archive.writestr(path, content)
     return wheel
 
 
 def wheel_of_package(directory: Path, name: str) -> Path:
-    """A wheel of one package of this checkout."""
+    """Write a wheel of a package of this repository."""
     project = tomllib.loads((PACKAGES / name / "pyproject.toml").read_text())["project"]
     source = PACKAGES / name / "src"
     files = {

@@ -1,1 +1,1 @@
-"""Plugins as their entry points name them: one module each, one fault each."""
+"""Hostile plugins, named by entry points `module:object`, with one fault each."""

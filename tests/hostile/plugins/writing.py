@@ -1,4 +1,4 @@
-"""Plugins that name a writer; they are the same but for that, and for the decoder."""
+"""Plugins with a writer, which differ in the writer and the decoder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .. import writers
 
 
 class Writing:
-    """A plugin whose writer and decoder are functions of the module of writers."""
+    """A plugin whose writer and decoder are functions of `tests.hostile.writers`."""
 
     def __init__(self, writer: str, decoder: str = "decode"):
         self._writer = writer
@@ -51,10 +51,10 @@ counts_nothing = Writing("counts_nothing")
 needs_a_first_element = Writing("needs_a_first_element")
 writes_no_empty_file = Writing("writes_no_empty_file")
 appends = Writing("appends")
-refuses_a_file_that_is_there = Writing("refuses_a_file_that_is_there")
+refuses_an_existing_file = Writing("refuses_an_existing_file")
 swallows_errors = Writing("swallows_errors")
-leaves_its_unfinished_file = Writing("leaves_its_unfinished_file")
-removes_what_was_there = Writing("removes_what_was_there")
+leaves_its_temporary_file = Writing("leaves_its_temporary_file")
+removes_the_existing_file = Writing("removes_the_existing_file")
 decodes_by_guessing = Writing("write", "decodes_by_guessing")
 decodes_to_text = Writing("write", "decodes_to_text")
-lost_writer = Writing("nowhere_to_be_found")
+missing_writer = Writing("no_such_function")

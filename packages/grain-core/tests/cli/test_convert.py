@@ -81,13 +81,13 @@ def test_a_file_created_during_the_conversion_is_kept(rows, monkeypatch, capsys)
     write = lines_of_literals.write
 
     def write_slowly(path, elements):
-        Path("out.lines").write_text("somebody else's")
+        Path("out.lines").write_text("foreign")
         return write(path, elements)
 
     monkeypatch.setattr(lines_of_literals, "write", write_slowly)
     assert main(["convert", rows, "out.lines"]) == 1
     assert "exists: use --force" in capsys.readouterr().err
-    assert Path("out.lines").read_text() == "somebody else's"
+    assert Path("out.lines").read_text() == "foreign"
     assert sorted(os.listdir()) == ["out.lines", "rows.lines"]
 
 

@@ -1,4 +1,4 @@
-"""`grain conformance`: what it prints and writes, and the exit code it gives."""
+"""`grain conformance`: output, files and exit codes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CASE = Case(name="numbers", spec="twice", kind=CaseKind.TRANSFORM, make=Twice, i
 
 @pytest.fixture
 def grain(tmp_path: Path):
-    """Runs the command with one plugin installed, whose case expects these elements."""
+    """Run the command with one installed plugin, whose case expects the given elements."""
 
     def run(elements: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         package = tmp_path / "grain_twice"
@@ -66,7 +66,7 @@ def grain(tmp_path: Path):
     return run
 
 
-def test_a_plugin_that_keeps_its_contract_exits_with_0(grain, tmp_path):
+def test_a_conforming_plugin_exits_with_0(grain, tmp_path):
     done = grain("[2, 4]", "twice", "--json", "out/report.json", "--badge", "out/badge.svg")
     assert (done.returncode, done.stderr) == (0, "")
     assert "the contract is kept" in done.stdout
@@ -76,7 +76,7 @@ def test_a_plugin_that_keeps_its_contract_exits_with_0(grain, tmp_path):
     assert (tmp_path / "out/badge.svg").read_text().startswith("<svg ")
 
 
-def test_a_plugin_that_breaks_it_exits_with_1_and_says_where_why_and_the_cure(grain, tmp_path):
+def test_a_faulty_plugin_exits_with_1_and_prints_check_reason_and_fix(grain, tmp_path):
     done = grain("[2, 5]", "twice", "--json", "report.json", "--badge", "badge.svg")
     assert done.returncode == 1
     for words in ("check_expected_elements", "expected 5, got 4", "fix:", "1 place"):
@@ -86,10 +86,10 @@ def test_a_plugin_that_breaks_it_exits_with_1_and_says_where_why_and_the_cure(gr
 
 
 def test_an_unknown_plugin_exits_with_1_and_one_line(grain):
-    done = grain("[]", "nobody")
+    done = grain("[]", "unknown")
     assert done.returncode == 1
     assert done.stdout == ""
-    assert "nobody" in done.stderr
+    assert "unknown" in done.stderr
     assert "Traceback" not in done.stderr
 
 
