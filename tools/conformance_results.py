@@ -166,8 +166,8 @@ def page(records: dict[str, dict[str, Record]]) -> str:
                 _table(["plugin", *(cell.replace("-", ", ") for cell in cells)], summary),
                 "Versions:\n",
                 _table(["plugin", "versions"], tried),
-                "The worst outcome of each check over all cases and cells. ✓ passed; - skipped in every case;",
-                "expected: known to fail, for a reason that the case states.\n",
+                "The worst outcome of each check over all cases and cells. ✓ passed; - skipped in",
+                "every case; expected: known to fail, for a reason that the case states.\n",
                 _table(["check", *(f"`{plugin}`" for plugin in plugins)], by_check),
             ]
         ).rstrip("\n")

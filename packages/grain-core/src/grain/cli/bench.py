@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import importlib
 import itertools
 import os
 import time
@@ -13,12 +12,16 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from grain._lazy import LazyModule
 from grain.cli import source_reader
 from grain.cli.command import Command, CommandError, at_least
 from grain.cli.output import print_json, table
 from grain.cli.progress import Progress
 from grain.cli.source_reader import INPUT_ERRORS, SourceReader, reason
 from grain.tree import nbytes
+
+# Lazy: no other command needs pipelines.
+_grain = LazyModule("grain")
 
 _SAMPLE = 32
 # The interval between two looks at the clock.
@@ -201,17 +204,15 @@ def _read_for(iterator: Iterator[Any], seconds: float, started: float) -> tuple[
 
 
 def _pipeline(reader: SourceReader, mode: ReadMode) -> Any:
-    # Imported here: no other command needs pipelines.
-    grain = importlib.import_module("grain")
     if reader.by_index:
-        by_index = grain.MapDataset.source(reader.source)
+        by_index = _grain.MapDataset.source(reader.source)
         if mode.order == "shuffled":
             by_index = by_index.shuffle(seed=0)
         if reader.columns is not None:
             by_index = by_index.map(functools.partial(_pick, reader.columns))
         if mode.batch:
             by_index = by_index.batch(mode.batch, drop_remainder=True)
-        options = grain.ReadOptions(num_threads=mode.threads)
+        options = _grain.ReadOptions(num_threads=mode.threads)
         dataset = by_index.repeat().to_iter_dataset(options, allow_nones=True)
     else:
         dataset = reader.source.repeat()
@@ -220,7 +221,7 @@ def _pipeline(reader: SourceReader, mode: ReadMode) -> Any:
         if mode.batch:
             dataset = dataset.batch(mode.batch)
     if mode.workers:
-        dataset = dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=mode.workers))
+        dataset = dataset.mp_prefetch(_grain.MultiprocessingOptions(num_workers=mode.workers))
     return dataset
 
 

@@ -10,8 +10,9 @@ The same checks run under pytest (`parametrize`, `ConformanceSuite`) and on the 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from grain._lazy import lazy_names
 
 if TYPE_CHECKING:
     from grain.dataset.resume_check import assert_equal_output_after_checkpoint
@@ -47,40 +48,21 @@ __all__ = [
     "run_plugin",
 ]
 
-# Imported on first use: pytest loads this package in every session, for its option.
-_HOMES = {
-    "assert_equal_output_after_checkpoint": "grain.dataset.resume_check",
-    "Case": "grain.testing.case",
-    "CaseKind": "grain.testing.case",
-    "ExpectedFailure": "grain.testing.case",
-    "FailureKind": "grain.testing.case",
-    "CHECKS": "grain.testing.registry",
-    "Check": "grain.testing.registry",
-    "checks_for": "grain.testing.registry",
-    "Outcome": "grain.testing.report",
-    "Report": "grain.testing.report",
-    "Result": "grain.testing.report",
-    "badge_svg": "grain.testing.report",
-    "cases_of": "grain.testing.runner",
-    "check_one": "grain.testing.runner",
-    "plugin_case": "grain.testing.runner",
-    "run": "grain.testing.runner",
-    "run_plugin": "grain.testing.runner",
-    "Subject": "grain.testing.subject",
-    "BoundCheck": "grain.testing.pytest_support",
-    "ConformanceSuite": "grain.testing.pytest_support",
-    "bound_checks": "grain.testing.pytest_support",
-    "parametrize": "grain.testing.pytest_support",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+# Lazy: pytest imports this package in every session, for its option.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "grain.dataset.resume_check": ["assert_equal_output_after_checkpoint"],
+        "grain.testing.case": ["Case", "CaseKind", "ExpectedFailure", "FailureKind"],
+        "grain.testing.pytest_support": [
+            "BoundCheck",
+            "ConformanceSuite",
+            "bound_checks",
+            "parametrize",
+        ],
+        "grain.testing.registry": ["CHECKS", "Check", "checks_for"],
+        "grain.testing.report": ["Outcome", "Report", "Result", "badge_svg"],
+        "grain.testing.runner": ["cases_of", "check_one", "plugin_case", "run", "run_plugin"],
+        "grain.testing.subject": ["Subject"],
+    },
+)

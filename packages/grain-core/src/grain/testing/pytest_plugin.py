@@ -5,10 +5,13 @@ pytest imports this module in every session, so the kit is imported only when th
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import pytest
+
+from grain._lazy import LazyModule
+
+_testing = LazyModule("grain.testing")
 
 
 def pytest_addoption(parser: Any) -> None:
@@ -26,8 +29,7 @@ def pytest_addoption(parser: Any) -> None:
 def pytest_collection_modifyitems(session: Any, config: Any, items: list[Any]) -> None:
     """Add a test for each check of each case of the plugin."""
     for name in config.getoption("--grain-conformance"):
-        testing = importlib.import_module("grain.testing")
-        for bound in testing.bound_checks(testing.cases_of(name)):
+        for bound in _testing.bound_checks(_testing.cases_of(name)):
             items.append(ConformanceItem.from_parent(session, name=f"{name}::{bound}", bound=bound))
 
 

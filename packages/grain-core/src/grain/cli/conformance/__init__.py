@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 from typing import Any
 
+from grain._lazy import LazyModule
 from grain.cli.command import Command, CommandError
 from grain.cli.output import table
 from grain.version import __version__
+
+# Lazy: no other command needs loaders and datasets.
+_testing = LazyModule("grain.testing")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,25 +28,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the plugin's cases; return 1 when a check fails."""
-    # Imported here: no other command needs loaders and datasets.
-    testing = importlib.import_module("grain.testing")
     if arguments.checks:
-        rows = [(check.area, check.name, check.contract) for check in testing.CHECKS]
+        rows = [(check.area, check.name, check.contract) for check in _testing.CHECKS]
         print(table(("AREA", "CHECK", "CONTRACT"), rows))
         return 0
     if not arguments.name:
         raise CommandError("conformance needs the NAME of a plugin; see `grain plugins list`.")
-    cases = testing.cases_of(arguments.name)
+    cases = _testing.cases_of(arguments.name)
     reports = []
     for case in cases:
-        report = testing.run(case)
+        report = _testing.run(case)
         print(report.table(), end="\n\n", flush=True)
         reports.append(report)
     ok = all(report.ok for report in reports)
     if arguments.json:
         _write(arguments.json, json.dumps(_as_data(arguments.name, ok, reports), indent=2) + "\n")
     if arguments.badge:
-        _write(arguments.badge, testing.badge_svg(reports))
+        _write(arguments.badge, _testing.badge_svg(reports))
     failures = [(report.case.name, each) for report in reports for each in report.failures]
     if ok:
         print(f"{arguments.name}: the contract is kept ({len(reports)} cases).")

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 from collections.abc import Iterator
 from dataclasses import asdict
 
+from grain._lazy import LazyModule
 from grain.cli.command import Command
 from grain.cli.doctor.finding import Finding, Level
 from grain.cli.output import print_json, table
 from grain.cli.progress import Progress
 from grain.version import __version__
 
-# Modules with a function `findings()`, imported on demand: no other command needs them.
+# Modules with a function `findings()`; lazy, since no other command needs them.
 CHECKS = {
-    "the installation": "grain.cli.doctor.software",
-    "the machine": "grain.cli.doctor.machine",
-    "the environment": "grain.cli.doctor.environment",
-    "a worker process": "grain.cli.doctor.workers",
+    "the installation": LazyModule("grain.cli.doctor.software"),
+    "the machine": LazyModule("grain.cli.doctor.machine"),
+    "the environment": LazyModule("grain.cli.doctor.environment"),
+    "a worker process": LazyModule("grain.cli.doctor.workers"),
 }
 
 
@@ -57,7 +57,7 @@ def all_findings() -> Iterator[Finding]:
     with Progress("checking") as progress:
         for subject, module in CHECKS.items():
             progress.say(subject)
-            yield from importlib.import_module(module).findings()
+            yield from module.findings()
 
 
 COMMAND = Command(
