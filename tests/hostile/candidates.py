@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from grain.plugins.discovery import Candidate
-from grain.plugins.installed import load_object
+from grain.plugins.metadata import load_object
 
 PLUGINS = f"{__package__}.plugins"
 

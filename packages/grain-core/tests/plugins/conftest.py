@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grain.plugins import PluginManager, Settings
-from grain.plugins.installed import Distribution, installed_distributions
+from grain.plugins.metadata import Distribution, installed_distributions
 
 HOOKS = """
 from grain.plugins import Capability, Kind, PluginSpec, hookimpl

@@ -54,7 +54,7 @@ def test_a_good_plugin_is_available_until_its_target_is_asked_for_and_then_loade
         ),
         (
             "class Mute(Exception):\n    def __str__(self): raise ValueError\nraise Mute",
-            "Mute: its message cannot be had",
+            "Mute: its message cannot be read",
         ),
         ("raise ValueError('\\x1b[31mred\\x00')", r"ValueError: \x1b[31mred\x00"),
         ("@hookimpl\ndef grain_sources():\n    raise KeyError('hook')", "KeyError: 'hook'"),
@@ -70,7 +70,7 @@ def test_a_good_plugin_is_available_until_its_target_is_asked_for_and_then_loade
         (
             "@hookimpl\ndef grain_sources():\n"
             "    return [PluginSpec(name='t', target='a:b', kind=Kind.TRANSFORM)]",
-            "a transform",
+            "of kind 'transform', expected 'iter-source' or 'map-source'",
         ),
         (
             "@hookimpl\ndef grain_sources():\n"
@@ -91,7 +91,7 @@ def test_a_plugin_that_cannot_be_read_is_failed_and_the_others_work(
     assert bad.status is Status.FAILED
     assert words in bad.reason
     assert "\n" not in bad.reason
-    assert "grain-bad" in bad.mend
+    assert "grain-bad" in bad.fix
     assert bad.error is not None
     assert manager.resolve("Good").__name__ == "Source"
     assert manager.public_names() == ["Good"]
@@ -121,7 +121,7 @@ def test_a_plugin_that_asks_for_another_core_is_not_imported(site) -> None:
     assert plugin.status is Status.INCOMPATIBLE
     assert "grain-core>=99" in plugin.reason
     assert "grain-core 1.0.0" in plugin.reason
-    assert plugin.mend == "pip install --upgrade grain-core grain-old"
+    assert plugin.fix == "pip install --upgrade grain-core grain-old"
     assert module not in sys.modules
 
 
@@ -310,7 +310,7 @@ def test_a_hook_module_that_uses_another_plugin_while_listing_is_failed_with_the
     manager = site.manager()
     monkeypatch.setattr("builtins.the_manager", manager, raising=False)
     assert statuses(manager) == {"good": Status.AVAILABLE, "greedy": Status.FAILED}
-    assert "while plugins were being listed" in plugin_of(manager, "greedy").reason
+    assert "while plugins were being discovered" in plugin_of(manager, "greedy").reason
 
 
 def test_threads_that_ask_at_the_same_time_share_one_discovery(site) -> None:

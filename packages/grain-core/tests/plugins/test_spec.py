@@ -49,7 +49,7 @@ def test_lists_sets_and_plain_strings_for_enums_are_taken_and_frozen() -> None:
         ({"public_names": "JsonSource"}, TypeError, r"\('JsonSource',\)"),
         ({"public_names": ("_JsonSource",)}, ValueError, "underscore"),
         ({"public_names": ("Json.Source",)}, ValueError, "public_names"),
-        ({"public_names": ("A", "A")}, ValueError, "twice"),
+        ({"public_names": ("A", "A")}, ValueError, "expected each of them once"),
         ({"public_names": (1,)}, TypeError, "expected strings"),
         ({"schemes": ("jsonl://",)}, ValueError, "schemes"),
         ({"schemes": ("json+lines",)}, ValueError, "schemes"),

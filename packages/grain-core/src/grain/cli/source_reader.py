@@ -14,7 +14,7 @@ from typing import Any
 from grain.cli.command import CommandError
 from grain.cli.output import stdout_to_stderr
 from grain.plugins import PluginError, UnknownNameError, default_manager
-from grain.plugins.installed import ISOLATED, load_object
+from grain.plugins.metadata import ISOLATED, load_object
 from grain.tree import nbytes
 
 # The target size of a block. The first block is small, since the size of elements is unknown.

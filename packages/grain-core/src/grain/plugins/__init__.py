@@ -1,8 +1,8 @@
-"""Plugins: what they are, which are there, and how to get at what they provide.
+"""Plugins: discovery, listing, and access to what they provide.
 
-Sources, transforms and executors live in packages of their own, found through entry points of the
-group `grain.plugins`. Listing them imports none of their dependencies; one that is broken is
-reported, and matters only to whoever uses it.
+Sources, transforms and executors live in separate packages, found through entry points of the group
+`grain.plugins`. Listing them imports none of their dependencies. A broken plugin is reported, and raises
+only when it is used.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from grain._lazy import lazy_names
-from grain.plugins.default import default_manager
+from grain._lazy import LazyModule, lazy_names
 
 if TYPE_CHECKING:
+    from grain.plugins import manager
     from grain.plugins.attributes import PluginAttributes, attributes_for, attributes_of
-    from grain.plugins.errors import (
+    from grain.plugins.diagnostics import (
         DuplicatePluginError,
         PluginAttributeError,
         PluginError,
@@ -24,13 +24,20 @@ if TYPE_CHECKING:
         PluginUnusableError,
         UnknownNameError,
     )
-    from grain.plugins.hooks import hookimpl
-    from grain.plugins.kinds import SOURCE_KINDS, Kind
-    from grain.plugins.known import KNOWN_NAMES, KNOWN_PLUGINS, KnownPlugin
+    from grain.plugins.discovery import Settings
+    from grain.plugins.first_party import KNOWN_NAMES, KNOWN_PLUGINS, KnownPlugin
     from grain.plugins.manager import PluginManager
-    from grain.plugins.record import Plugin, Status
-    from grain.plugins.settings import Settings
-    from grain.plugins.spec import Capability, PluginSpec
+    from grain.plugins.spec import (
+        SOURCE_KINDS,
+        Capability,
+        Kind,
+        Plugin,
+        PluginSpec,
+        Status,
+        hookimpl,
+    )
+else:
+    manager = LazyModule("grain.plugins.manager")
 
 __all__ = [
     "KNOWN_NAMES",
@@ -67,8 +74,13 @@ __all__ = [
 ]
 
 
+def default_manager() -> PluginManager:
+    """Return the registry of this process, which all functions here use."""
+    return manager.default_manager()
+
+
 def plugins() -> tuple[Plugin, ...]:
-    """Every plugin with its status, sorted by name; no fault of a plugin makes this raise.
+    """Return every plugin with its status, sorted by name; never raises for a broken plugin.
 
     Example:
         >>> all(isinstance(plugin.status, Status) for plugin in plugins())
@@ -78,12 +90,12 @@ def plugins() -> tuple[Plugin, ...]:
 
 
 def public_names(kinds: Collection[Kind] | None = None) -> list[str]:
-    """The names that installed plugins add, sorted; those of some kinds only, if told."""
+    """Return the names that installed plugins add, sorted; with `kinds`, only of these kinds."""
     return default_manager().public_names(kinds)
 
 
 def resolve(name: str, kinds: Collection[Kind] | None = None) -> Any:
-    """The object behind a public name such as `"ParquetDataSource"`; imports its module.
+    """Import and return the object of a public name such as `"ParquetDataSource"`.
 
     With `kinds`, a name of another kind counts as unknown.
     """
@@ -91,22 +103,22 @@ def resolve(name: str, kinds: Collection[Kind] | None = None) -> Any:
 
 
 def spec(name: str) -> PluginSpec:
-    """The spec behind a public name or of that spec name; imports nothing."""
+    """Return the spec of a spec name or of a public name; imports nothing."""
     return default_manager().spec(name)
 
 
 def open_source(uri: str | os.PathLike[str], /, **options: Any) -> Any:
-    """The source for a URI or path, chosen by scheme or suffix; see `grain.sources.open`."""
+    """Open the source of a URI or path, chosen by scheme or suffix; see `grain.sources.open`."""
     return default_manager().open(uri, **options)
 
 
 def conformance_cases(name: str) -> list[Any]:
-    """The cases that the plugin of this name supplies to prove itself right."""
+    """Return the conformance cases of the plugin of this name."""
     return default_manager().conformance_cases(name)
 
 
 def register(spec: PluginSpec) -> None:
-    """Adds something that no installed package announces, for this process.
+    """Add a spec that no installed package announces, for this process.
 
     Example:
         >>> source = PluginSpec(
@@ -121,12 +133,12 @@ def register(spec: PluginSpec) -> None:
 
 
 def unregister(name: str) -> None:
-    """Takes back what `register` added under this spec name."""
+    """Remove the spec that `register` added under this name."""
     default_manager().unregister(name)
 
 
 def refresh() -> None:
-    """Looks for plugins anew at the next use, for instance after installing one in a notebook."""
+    """Discover plugins again at the next use, for instance after installing one in a notebook."""
     default_manager().refresh()
 
 
@@ -135,7 +147,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "grain.plugins.attributes": ["PluginAttributes", "attributes_for", "attributes_of"],
-        "grain.plugins.errors": [
+        "grain.plugins.diagnostics": [
             "DuplicatePluginError",
             "PluginAttributeError",
             "PluginError",
@@ -143,12 +155,17 @@ __getattr__, __dir__ = lazy_names(
             "PluginUnusableError",
             "UnknownNameError",
         ],
-        "grain.plugins.hooks": ["hookimpl"],
-        "grain.plugins.kinds": ["SOURCE_KINDS", "Kind"],
-        "grain.plugins.known": ["KNOWN_NAMES", "KNOWN_PLUGINS", "KnownPlugin"],
+        "grain.plugins.discovery": ["Settings"],
+        "grain.plugins.first_party": ["KNOWN_NAMES", "KNOWN_PLUGINS", "KnownPlugin"],
         "grain.plugins.manager": ["PluginManager"],
-        "grain.plugins.record": ["Plugin", "Status"],
-        "grain.plugins.settings": ["Settings"],
-        "grain.plugins.spec": ["Capability", "PluginSpec"],
+        "grain.plugins.spec": [
+            "SOURCE_KINDS",
+            "Capability",
+            "Kind",
+            "Plugin",
+            "PluginSpec",
+            "Status",
+            "hookimpl",
+        ],
     },
 )

@@ -1,4 +1,4 @@
-"""Plugins' names as attributes of a module, with an error that reads well however it is asked."""
+"""Plugins' names as attributes of a module, with a helpful error for every way of reading them."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ import opcode
 import sys
 from collections.abc import Callable, Collection
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from grain.plugins.default import default_manager
-from grain.plugins.errors import PluginAttributeError, PluginError, UnknownNameError
-from grain.plugins.kinds import SOURCE_KINDS, Kind
-from grain.plugins.known import KNOWN_NAMES
-
-if TYPE_CHECKING:
-    from grain.plugins.manager import PluginManager
+from grain.plugins.diagnostics import PluginAttributeError, PluginError, UnknownNameError
+from grain.plugins.first_party import KNOWN_NAMES
+from grain.plugins.manager import PluginManager, default_manager
+from grain.plugins.spec import SOURCE_KINDS, Kind
 
 _IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
 
 
 class PluginAttributes:
-    """Answers a module's `__getattr__` and `__dir__` from the registry.
+    """The `__getattr__` and `__dir__` of a module with the names of plugins.
 
     A missing name is an `AttributeError`, so that `hasattr` and `getattr` with a default work. But
     `from module import name` drops the message of an `AttributeError`, and with it the command
@@ -29,9 +26,9 @@ class PluginAttributes:
 
     Args:
         module: The module's name.
-        manager: Gives the registry to ask; called when it is first asked.
+        manager: Returns the registry; called on first use.
         kinds: Only things of these kinds become attributes; None for all.
-        only: Only these names become attributes, and asking for another does not look for plugins.
+        only: Only these names become attributes; other names are refused without discovering plugins.
     """
 
     def __init__(
@@ -48,28 +45,28 @@ class PluginAttributes:
         self._only = None if only is None else frozenset(only)
 
     def get(self, name: str) -> Any:
-        """The attribute; to be called by the module's `__getattr__`."""
-        # Tools probe modules for private names all the time; no plugin can have one.
+        """Return the attribute; to be called by the module's `__getattr__`."""
+        # Tools often probe modules for private names; no plugin can have one.
         if name.startswith("_") or (self._only is not None and name not in self._only):
-            raise self._no_such(name)
+            raise self._missing(name)
         try:
             return self._manager().resolve(name, self._kinds)
         except UnknownNameError:
-            raise self._no_such(name) from None
+            raise self._missing(name) from None
         except PluginError as error:
-            if _asked_by_from_import(sys._getframe(1)):
+            if _is_from_import(sys._getframe(1)):
                 raise
             raise PluginAttributeError(str(error)) from error
 
     def list(self) -> list[str]:
-        """The module's own names and those of installed plugins; for the module's `__dir__`."""
+        """Return the names of the module and of installed plugins, for the module's `__dir__`."""
         names = set(vars(sys.modules[self._module]))
         for name in self._manager().public_names(self._kinds):
             if self._only is None or name in self._only:
                 names.add(name)
         return sorted(names)
 
-    def _no_such(self, name: str) -> AttributeError:
+    def _missing(self, name: str) -> AttributeError:
         # With `name` and `obj` the interpreter adds "Did you mean …?" from the module's dir().
         return AttributeError(
             f"module {self._module!r} has no attribute {name!r}",
@@ -115,11 +112,11 @@ def attributes_for(module: str) -> PluginAttributes:
     }[module]
 
 
-def _asked_by_from_import(frame: FrameType | None) -> bool:
-    """Whether the code that called `__getattr__` is at a `from … import`.
+def _is_from_import(frame: FrameType | None) -> bool:
+    """Return whether the code that called `__getattr__` executes a `from … import`.
 
-    The bytecode is the only place where that can be seen. Where it cannot be read the answer is
-    no, and the interpreter's own "cannot import name" appears.
+    Only the bytecode shows it. Where the bytecode cannot be read the result is False, and the
+    interpreter's own "cannot import name" appears.
     """
     while frame is not None and frame.f_code.co_name == "__getattr__":
         frame = frame.f_back

@@ -1,16 +1,20 @@
-"""Finding plugins and reading what they say, each by itself: a broken one costs nobody else."""
+"""Finding plugins and reading their specs, each one in isolation from the others.
+
+A broken plugin never raises here; its record carries the status, the reason and the fix.
+"""
 
 from __future__ import annotations
 
-import importlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from grain.plugins.errors import one_line
-from grain.plugins.installed import (
+import pluggy
+
+from grain.plugins.diagnostics import one_line
+from grain.plugins.metadata import (
     CORE,
     ISOLATED,
     Distribution,
@@ -18,12 +22,26 @@ from grain.plugins.installed import (
     entry_points,
     headers_of,
     load_object,
+    normalise,
+    unmet_requirement,
 )
-from grain.plugins.kinds import SOURCE_KINDS, Kind
-from grain.plugins.record import Plugin, Status
-from grain.plugins.requirements import unmet
-from grain.plugins.settings import Settings, normalise
-from grain.plugins.spec import SUPPORTED_APIS, PluginSpec
+from grain.plugins.spec import (
+    PROJECT,
+    SOURCE_KINDS,
+    SUPPORTED_APIS,
+    Hooks,
+    Kind,
+    Plugin,
+    PluginSpec,
+    Status,
+)
+
+ALLOW = "GRAIN_PLUGINS"
+DISABLE = "GRAIN_PLUGINS_DISABLE"
+STRICT = "GRAIN_PLUGINS_STRICT"
+EVERY = "*"
+
+_FALSE = frozenset({"", "0", "false", "no", "off"})
 
 GROUP = "grain.plugins"
 
@@ -33,6 +51,60 @@ SPEC_HOOKS: dict[str, frozenset[Kind]] = {
     "grain_executors": frozenset({Kind.EXECUTOR}),
 }
 CASES_HOOK = "grain_conformance_cases"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The plugins that may be used, by the names of entry points or of distributions.
+
+    Attributes:
+        allowed: The only plugins that may be used, or None for all.
+        disabled: Plugins that may not be used; `*` means all.
+        strict: Raise for every broken plugin as soon as any plugin is used.
+    """
+
+    allowed: frozenset[str] | None = None
+    disabled: frozenset[str] = frozenset()
+    strict: bool = False
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Settings:
+        """Return the settings of the three variables; an empty variable counts as unset.
+
+        Example:
+            >>> settings = Settings.from_environment({"GRAIN_PLUGINS": "parquet, tfds"})
+            >>> settings.blocks("inmemory", None)
+            "GRAIN_PLUGINS allows only 'parquet', 'tfds'"
+        """
+        return cls(
+            allowed=_names(environment.get(ALLOW, "")) or None,
+            disabled=_names(environment.get(DISABLE, "")),
+            strict=environment.get(STRICT, "").strip().lower() not in _FALSE,
+        )
+
+    def blocks(self, name: str, distribution: str | None) -> str:
+        """Return the reason why the plugin may not be used, or an empty string."""
+        names = {normalise(name), normalise(distribution or name), EVERY}
+        if self.allowed is not None and not names & self.allowed:
+            return f"{ALLOW} allows only {', '.join(map(repr, sorted(self.allowed)))}"
+        for disabled in sorted(names & self.disabled):
+            return f"{DISABLE} names {disabled!r}"
+        return ""
+
+    def unmatched(self, plugins: Iterable[tuple[str, str | None]]) -> list[str]:
+        """Return a sentence for each name in a variable that no installed plugin has: likely a typo."""
+        present = {EVERY}
+        for name, distribution in plugins:
+            present |= {normalise(name), normalise(distribution or name)}
+        return [
+            f"{variable} names {name!r}, but no plugin of that name is installed."
+            for variable, names in ((ALLOW, self.allowed or frozenset()), (DISABLE, self.disabled))
+            for name in sorted(names - present)
+        ]
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(normalise(name) for name in text.split(",") if name.strip())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,18 +120,18 @@ class Candidate:
 
 
 def find_candidates(distributions: Iterable[Distribution]) -> Iterator[Candidate]:
-    """The entry points of group `grain.plugins`, none of them imported.
+    """Yield the entry points of group `grain.plugins` without importing them.
 
     A distribution whose entry points cannot be read becomes a candidate whose load raises, so that
-    it is reported like any other failure. Of one distribution found in several places on the path
-    the first counts, as it does for imports.
+    it is reported like any other failure. A distribution found several times on the path counts
+    where it is found first, as for imports.
     """
     seen: set[str] = set()
     for distribution in distributions:
         try:
             text = distribution.read_text("entry_points.txt")
         except ISOLATED:
-            continue  # unreadable, so there is no telling whether it concerns us
+            continue  # unreadable metadata may not concern us at all
         if text is None or GROUP not in text:
             continue
         headers = headers_of(distribution)
@@ -83,7 +155,7 @@ def find_candidates(distributions: Iterable[Distribution]) -> Iterator[Candidate
 
 
 def read_plugin(candidate: Candidate, *, settings: Settings, core: str) -> Plugin:
-    """Asks one plugin what it provides. Never raises; what went wrong is in the plugin's status."""
+    """Read the specs of one plugin. Never raises: a failure becomes the plugin's status."""
     plugin = Plugin(
         name=candidate.name,
         module=candidate.module,
@@ -93,15 +165,15 @@ def read_plugin(candidate: Candidate, *, settings: Settings, core: str) -> Plugi
     owner = candidate.distribution or candidate.module
     if reason := settings.blocks(candidate.name, candidate.distribution):
         return replace(plugin, status=Status.BLOCKED, reason=reason)
-    if requirement := unmet(candidate.requires, CORE, core):
+    if requirement := unmet_requirement(candidate.requires, CORE, core):
         return replace(
             plugin,
             status=Status.INCOMPATIBLE,
             reason=f"it requires {requirement}, and {CORE} {core} is installed",
-            mend=f"pip install --upgrade {CORE} {owner}",
+            fix=f"pip install --upgrade {CORE} {owner}",
         )
     before = set(sys.modules)
-    mend = f"pip install --upgrade --force-reinstall {owner}"
+    fix = f"pip install --upgrade --force-reinstall {owner}"
     try:
         holder = candidate.load()
     except ISOLATED as error:
@@ -109,7 +181,7 @@ def read_plugin(candidate: Candidate, *, settings: Settings, core: str) -> Plugi
             plugin,
             status=Status.FAILED,
             reason=f"importing {candidate.module} raised {one_line(error)}",
-            mend=mend,
+            fix=fix,
             error=error,
         )
     try:
@@ -120,7 +192,7 @@ def read_plugin(candidate: Candidate, *, settings: Settings, core: str) -> Plugi
             plugin,
             status=Status.FAILED,
             reason=f"its hooks in {candidate.module} failed: {one_line(error)}",
-            mend=mend,
+            fix=fix,
             error=error,
         )
     plugin = replace(plugin, eager_imports=_foreign_imports(before, candidate.module))
@@ -129,15 +201,15 @@ def read_plugin(candidate: Candidate, *, settings: Settings, core: str) -> Plugi
         return replace(
             plugin,
             status=Status.INCOMPATIBLE,
-            reason=f"it is written for plugin contract {unsupported[0]}, and this core knows"
+            reason=f"it is written for plugin contract {unsupported[0]}, and this core supports"
             f" {', '.join(map(str, sorted(SUPPORTED_APIS)))}",
-            mend=f"pip install --upgrade {CORE} {owner}",
+            fix=f"pip install --upgrade {CORE} {owner}",
         )
     return replace(plugin, specs=specs)
 
 
 def read_cases(holder: Any) -> list[Any]:
-    """The conformance cases a plugin supplies; raises what its hook raises."""
+    """Return the conformance cases of a plugin; raise what its hook raises."""
     with contained():
         caller = getattr(_hooks_of(holder), CASES_HOOK)
         return [case for cases in caller() for case in cases]
@@ -150,9 +222,12 @@ def _specs_of(holder: Any) -> tuple[PluginSpec, ...]:
         for returned in getattr(hooks, hook)():
             for spec in returned:
                 if not isinstance(spec, PluginSpec):
-                    raise TypeError(f"{hook}() gave {spec!r}, expected a PluginSpec")
+                    raise TypeError(f"{hook}() returned {spec!r}, expected a PluginSpec")
                 if spec.kind not in kinds:
-                    raise ValueError(f"{hook}() gave {spec.name!r}, a {spec.kind.value}")
+                    expected = " or ".join(repr(kind.value) for kind in sorted(kinds))
+                    raise ValueError(
+                        f"{hook}() returned {spec.name!r} of kind {spec.kind.value!r}, expected {expected}"
+                    )
                 specs.append(spec)
     for field in ("public_names", "schemes", "suffixes"):
         _refuse_twice(field, [value for spec in specs for value in getattr(spec, field)])
@@ -161,12 +236,9 @@ def _specs_of(holder: Any) -> tuple[PluginSpec, ...]:
 
 
 def _hooks_of(holder: Any) -> Any:
-    """The hooks of one plugin alone: with a pluggy manager of its own, no other interferes."""
-    import pluggy
-
-    hooks = importlib.import_module("grain.plugins.hooks")
-    manager = pluggy.PluginManager(hooks.PROJECT)
-    manager.add_hookspecs(hooks)
+    """Return the hook callers of one plugin; a separate manager isolates it from the others."""
+    manager = pluggy.PluginManager(PROJECT)
+    manager.add_hookspecs(Hooks)
     manager.register(holder)
     manager.check_pending()
     if not manager.get_hookcallers(holder):

@@ -1,8 +1,9 @@
-"""The registry of plugins: found once, kept as data, and raising only for the one that is used."""
+"""The plugin registry: plugins are discovered once, kept as records, and raise only when they are used."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import threading
@@ -10,28 +11,26 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from grain.plugins.absence import absent, listed, mending, record_of, unopenable, unusable
-from grain.plugins.claims import Claim, Claims, Space
-from grain.plugins.discovery import Candidate, find_candidates, read_cases, read_plugin
-from grain.plugins.errors import (
+from grain.plugins.diagnostics import (
     DuplicatePluginError,
     PluginError,
     PluginUnusableError,
+    Space,
     UnknownNameError,
+    absent,
+    fix_text,
+    listed,
     one_line,
+    record_of,
     sentence,
+    unopenable,
+    unusable,
 )
-from grain.plugins.installed import (
-    ISOLATED,
-    Distribution,
-    installed_distributions,
-    load_object,
-)
-from grain.plugins.kinds import SOURCE_KINDS, Kind
-from grain.plugins.known import KNOWN_NAMES, KNOWN_PLUGINS, OWN_NAMES, KnownPlugin
-from grain.plugins.record import Plugin, Status
-from grain.plugins.settings import Settings
-from grain.plugins.spec import Capability, PluginSpec
+from grain.plugins.discovery import Candidate, Settings, find_candidates, read_cases, read_plugin
+from grain.plugins.first_party import KNOWN_NAMES, KNOWN_PLUGINS, OWN_NAMES, KnownPlugin
+from grain.plugins.metadata import ISOLATED, Distribution, installed_distributions, load_object
+from grain.plugins.names import Claim, Claims
+from grain.plugins.spec import SOURCE_KINDS, Capability, Kind, Plugin, PluginSpec, Status
 from grain.plugins.uris import Uri
 from grain.version import __version__
 
@@ -40,21 +39,21 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class _Found:
-    """What one reading of the entry points gave."""
+    """The result of one discovery."""
 
     settings: Settings
     candidates: dict[Key, Candidate]
 
 
 class PluginManager:
-    """Finds plugins, answers for their names, and loads what is asked for.
+    """Registry that discovers plugins, resolves their names, and imports their targets.
 
-    Programs use the one behind the functions of `grain.plugins`; others are for tests.
+    Programs use the default one through the functions of `grain.plugins`; others are for tests.
 
     Args:
-        settings: Gives the settings; asked once, when plugins are first needed.
-        distributions: Gives the installed distributions; asked once likewise.
-        core: The version of grain-core that plugins' requirements are held against.
+        settings: Returns the settings; called once, when plugins are first needed.
+        distributions: Returns the installed distributions; called once, with the settings.
+        core: The version of grain-core that plugins' requirements are checked against.
     """
 
     def __init__(
@@ -75,10 +74,10 @@ class PluginManager:
         self._faults: dict[Key, dict[str, Plugin]] = {}
         self._claims: Claims | None = None
 
-    # What there is.
+    # Listing.
 
     def plugins(self) -> tuple[Plugin, ...]:
-        """Every plugin with its status, sorted by name. No fault of a plugin makes this raise."""
+        """Return every plugin with its status, sorted by name; never raises for a broken plugin."""
         with self._lock:
             self._discover()
             claims = self._indexed()
@@ -86,22 +85,22 @@ class PluginManager:
             return tuple(p if p.status is Status.FAILED else claims.judge(p) for p in plugins)
 
     def problems(self) -> list[str]:
-        """A line for each thing that somebody has to mend: who, why, and the command."""
+        """Return a line for each problem: the provider, the reason, and the command that fixes it."""
         settings, plugins = self._discover().settings, self.plugins()
         return [
             f"{plugin.name!r} of {plugin.provider} is {plugin.status}: {sentence(plugin.reason)}"
-            + mending(plugin)
+            + fix_text(plugin)
             for plugin in plugins
             if plugin.is_problem
         ] + settings.unmatched((plugin.name, plugin.distribution) for plugin in plugins)
 
     def not_installed(self) -> list[KnownPlugin]:
-        """The published plugins that are not installed."""
+        """Return the published plugins that are not installed."""
         plugins = self.plugins()
         return [known for known in KNOWN_PLUGINS if record_of(known, plugins) is None]
 
     def public_names(self, kinds: Collection[Kind] | None = None) -> list[str]:
-        """The names that installed plugins add, sorted; contested names are left out."""
+        """Return the names that installed plugins add, sorted, without contested ones."""
         claims = self._ready()
         return [
             name
@@ -110,29 +109,29 @@ class PluginManager:
             and _is_of(claims.find(Space.PUBLIC, name), kinds)
         ]
 
-    # Asking for one thing.
+    # Resolving.
 
     def resolve(self, name: str, kinds: Collection[Kind] | None = None) -> Any:
-        """The object behind a public name, such as `"ParquetDataSource"`; imports its module.
+        """Import and return the object of a public name, such as `"ParquetDataSource"`.
 
         With `kinds`, a name of another kind counts as unknown.
         """
         other = UnknownNameError(f"{name!r} is not of kind {listed(sorted(kinds or ()))}.")
         if kinds is not None and not SOURCE_KINDS & set(kinds) and name in KNOWN_NAMES:
-            raise other  # what is published and perhaps not installed are all sources
+            raise other  # all published plugins are sources
         claim = self._find(Space.PUBLIC, name, repr(name))
         if not _is_of(claim, kinds):
             raise other
         return self._load(repr(name), claim)
 
     def spec(self, name: str) -> PluginSpec:
-        """The spec behind a public name or, failing that, of that spec name; imports nothing."""
+        """Return the spec of a spec name or of a public name; imports nothing."""
         claim = self._ready().find(Space.SPEC, name) or self._find(Space.PUBLIC, name, repr(name))
         assert claim.spec is not None
         return claim.spec
 
     def open(self, uri: str | os.PathLike[str], /, **options: Any) -> Any:
-        """The source for a URI or path, by its scheme or suffix; contents are not looked at."""
+        """Open the source of a URI or path, chosen by scheme or suffix, never by contents."""
         text = _text_of(uri)
         claim, path = self._choose(Uri.parse(text))
         target = self._load(f"the source for {text!r}", claim)
@@ -142,13 +141,13 @@ class PluginManager:
         return target(path, **options)
 
     def source_spec(self, uri: str | os.PathLike[str], /) -> PluginSpec:
-        """The spec of the source that `open` would choose; imports nothing."""
+        """Return the spec of the source that `open` would choose; imports nothing."""
         claim, _ = self._choose(Uri.parse(_text_of(uri)))
         assert claim.spec is not None
         return claim.spec
 
     def writer(self, uri: str | os.PathLike[str], /) -> tuple[Callable[..., int], str]:
-        """The function that writes files of the format a URI or path has, and the path it gets."""
+        """Return the function that writes files of the format of a URI or path, and the path for it."""
         text = _text_of(uri)
         claim, path = self._choose(Uri.parse(text))
         assert claim.spec is not None
@@ -167,7 +166,7 @@ class PluginManager:
         return self._load(f"the writer of {text!r}", claim, claim.spec.writer), path
 
     def decoder(self, uri: str | os.PathLike[str], /) -> Callable[[Any], Any] | None:
-        """The function that makes elements of a source's records, if its format has one."""
+        """Return the function that decodes a source's records into elements, or None."""
         text = _text_of(uri)
         claim, _ = self._choose(Uri.parse(text))
         if claim.spec is None or not claim.spec.decoder:
@@ -178,33 +177,33 @@ class PluginManager:
         return decode
 
     def conformance_cases(self, name: str) -> list[Any]:
-        """The cases that the plugin of this name supplies to prove itself right."""
+        """Return the conformance cases of the plugin of this name."""
         plugin = self._find(Space.PLUGIN, name, f"plugin {name!r}").plugin
         candidate = self._discover().candidates.get(plugin.key)
-        if candidate is None:  # registered by code, which has no hooks
+        if candidate is None:  # registered by code, without hooks
             return []
         try:
             return read_cases(candidate.load())
         except ISOLATED as error:
             raise PluginUnusableError(
-                f"The conformance cases of {plugin.provider} (plugin {name!r}) cannot be had:"
+                f"The conformance cases of {plugin.provider} (plugin {name!r}) cannot be read:"
                 f" {sentence(one_line(error))}"
             ) from error
 
     def load_all(self) -> tuple[Plugin, ...]:
-        """Imports every target there is, and gives every plugin with the status it has then."""
+        """Import every target, and return every plugin with its status afterwards."""
         for plugin in self.plugins():
             for spec in plugin.specs:
                 for target in filter(None, (spec.target, spec.writer, spec.decoder)):
-                    # What fails is in the plugin's status.
+                    # A failure is recorded in the plugin's status.
                     with contextlib.suppress(PluginError):
                         self._load(repr(spec.name), Claim(plugin, spec), target)
         return self.plugins()
 
-    # Changing what there is.
+    # Registering.
 
     def register(self, spec: PluginSpec) -> None:
-        """Adds what no package announces; registering the same spec again changes nothing."""
+        """Add a spec that no package announces; registering the same spec again has no effect."""
         if not isinstance(spec, PluginSpec):
             raise TypeError(f"register() got {spec!r}, expected a grain.plugins.PluginSpec.")
         plugin = Plugin(name=spec.name, module=spec.target, specs=(spec,))
@@ -221,13 +220,13 @@ class PluginManager:
             if judged.status is Status.DUPLICATE:
                 raise DuplicatePluginError(
                     f"register() refuses {spec.name!r}: {sentence(judged.reason)}"
-                    " Register it under names of its own."
+                    " Register it under other names."
                 )
             self._registered[spec.name] = plugin
             self._claims = None
 
     def unregister(self, name: str) -> None:
-        """Takes back what `register` added under this name."""
+        """Remove the spec that `register` added under this name."""
         with self._lock:
             if name not in self._registered:
                 raise UnknownNameError(
@@ -237,7 +236,7 @@ class PluginManager:
             self._claims = None
 
     def refresh(self) -> None:
-        """Forgets what was found, so that the next use finds what was installed meanwhile."""
+        """Discard what was discovered, so that the next use discovers plugins again."""
         importlib.invalidate_caches()
         with self._lock:
             self._found = None
@@ -245,7 +244,7 @@ class PluginManager:
             self._faults = {}
             self._claims = None
 
-    # How it works.
+    # Internals.
 
     def _discover(self) -> _Found:
         with self._lock:
@@ -253,9 +252,9 @@ class PluginManager:
                 return self._found
             if self._discovering:
                 raise PluginError(
-                    "A plugin asked for another one while plugins were being listed. The module"
-                    " its entry point names may only return specs; the rest belongs into the"
-                    " module of its target."
+                    "A plugin used the plugin registry while plugins were being discovered. The module"
+                    " of its entry point may only return specs; move the rest into the module of"
+                    " its target."
                 )
             self._discovering = True
             try:
@@ -283,7 +282,7 @@ class PluginManager:
         if self._discover().settings.strict and (problems := self.problems()):
             lines = "\n".join(f"  {problem}" for problem in problems)
             raise PluginError(
-                f"GRAIN_PLUGINS_STRICT is set, and not all plugins are in order:\n{lines}\n"
+                f"GRAIN_PLUGINS_STRICT is set, and these plugins have problems:\n{lines}\n"
                 "See `grain plugins check`."
             )
         return self._indexed()
@@ -292,11 +291,11 @@ class PluginManager:
         claims = self._ready()
         claim = claims.find(space, name)
         if claim is None:
-            raise absent(what, space, name, plugins=self.plugins(), claims=claims)
+            raise absent(what, space, name, plugins=self.plugins(), names=claims.names)
         return claim
 
     def _choose(self, uri: Uri) -> tuple[Claim, str]:
-        """The claim that opens the URI, and the path its target gets."""
+        """Return the claim that opens the URI, and the path for its target."""
         claims = self._ready()
         for scheme, path in uri.readings():
             if (claim := claims.find(Space.SCHEME, scheme)) is not None:
@@ -304,7 +303,7 @@ class PluginManager:
         suffix = uri.suffix(claims.names(Space.SUFFIX))
         claim = claims.find(Space.SUFFIX, suffix)
         if claim is None or claim.spec is None:
-            raise unopenable(uri, plugins=self.plugins(), claims=claims)
+            raise unopenable(uri, plugins=self.plugins(), names=claims.names)
         if uri.scheme == "file":
             return claim, uri.local_path()
         if uri.scheme and Capability.REMOTE_PATHS not in claim.spec.capabilities:
@@ -315,7 +314,7 @@ class PluginManager:
         return claim, uri.text
 
     def _load(self, what: str, claim: Claim, target: str = "") -> Any:
-        """Imports the target of a spec, or another thing that the spec names."""
+        """Import the target of a spec, or its writer or decoder."""
         plugin, spec = claim.plugin, claim.spec
         assert spec is not None
         reference = target or spec.target
@@ -329,22 +328,22 @@ class PluginManager:
                 plugin,
                 status=Status.FAILED,
                 reason=f"importing {reference} raised {one_line(error)}",
-                mend=spec.install or reinstall,
+                fix=spec.install or reinstall,
                 error=error,
             )
-            self._note(plugin, reference, fault)
+            self._record(plugin, reference, fault)
             raise unusable(what, fault) from error
-        self._note(plugin, reference, None)
+        self._record(plugin, reference, None)
         return loaded
 
-    def _note(self, plugin: Plugin, target: str, fault: Plugin | None) -> None:
-        """Keeps how the last import of a target went; a plugin with a faulty target is failed."""
+    def _record(self, plugin: Plugin, target: str, fault: Plugin | None) -> None:
+        """Record the outcome of importing a target; a plugin with a broken target is failed."""
         with self._lock:
             faults = self._faults.setdefault(plugin.key, {})
             faults.pop(target, None)
             if fault is not None:
                 faults[target] = fault
-            loaded = replace(plugin, status=Status.LOADED, reason="", mend="", error=None)
+            loaded = replace(plugin, status=Status.LOADED, reason="", fix="", error=None)
             current = next(reversed(faults.values()), loaded)
             if plugin.key in self._records:
                 self._records[plugin.key] = current
@@ -363,3 +362,9 @@ def _is_of(claim: Claim | None, kinds: Collection[Kind] | None) -> bool:
     return kinds is None or (
         claim is not None and claim.spec is not None and claim.spec.kind in kinds
     )
+
+
+@functools.cache
+def default_manager() -> PluginManager:
+    """Return the registry of this process, which all functions of `grain.plugins` use."""
+    return PluginManager()

@@ -1,4 +1,4 @@
-"""Reading a URI as far as choosing a plugin needs: its scheme, or the suffix of its file name."""
+"""The parts of a URI that choose a plugin: its scheme, or the suffix of its file name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHARD = re.compile(r"-[\d?*]+-of-[\d?*]+$")
 
 @dataclass(frozen=True)
 class Uri:
-    """A URI taken apart.
+    """A URI, split into scheme and rest.
 
     Example:
         >>> Uri.parse("parquet:///data/*.parquet")
@@ -28,14 +28,14 @@ class Uri:
 
     @classmethod
     def parse(cls, text: str) -> Uri:
-        """Takes `text` apart; what has no `scheme://` is a path."""
+        """Split `text`; a text without `scheme://` is a path."""
         match = _SCHEME.fullmatch(text)
         if match is None:
             return cls(text, "", text)
         return cls(text, match["scheme"].lower(), match["rest"])
 
     def local_path(self) -> str:
-        """The path of a `file://` URI: as it is written or, where there is no such file, unquoted.
+        """Return the path of a `file://` URI: as written or, if no such file exists, unquoted.
 
         Example:
             >>> Uri.parse("file:///data/my%20file.parquet").local_path()
@@ -44,11 +44,11 @@ class Uri:
         path = (
             self.rest.removeprefix("localhost") if self.rest.startswith("localhost/") else self.rest
         )
-        # People write paths with a percent sign in them behind `file://`; programs quote.
+        # Users put unquoted paths with percent signs after `file://`; programs quote.
         return path if os.path.lexists(path) else unquoted(path)
 
     def readings(self) -> Iterator[tuple[str, str]]:
-        """The ways to read it as a plugin's scheme and the path that plugin gets.
+        """Yield the ways to split it into a plugin's scheme and the path for that plugin.
 
         Example:
             >>> list(Uri.parse("parquet+s3://bucket/key").readings())
@@ -62,9 +62,9 @@ class Uri:
             yield plugin, self.local_path() if transport == "file" else f"{transport}://{self.rest}"
 
     def suffix(self, suffixes: Iterable[str]) -> str:
-        """The longest of `suffixes` that the file name ends with, or an empty string.
+        """Return the longest of `suffixes` that the file name ends with, or an empty string.
 
-        Shard numbers, a closing wildcard and, in a URI, query and fragment do not count.
+        Shard numbers, a trailing wildcard and, in a URI, query and fragment are ignored.
 
         Example:
             >>> Uri.parse("gs://b/mnist-train.array_record-00000-of-00010").suffix([".array_record"])
@@ -86,13 +86,13 @@ class Uri:
 
 
 def unquoted(path: str) -> str:
-    """A path with its percent signs resolved.
+    """Return a path with its percent escapes decoded.
 
     Example:
         >>> unquoted("/my%20file")
         '/my file'
     """
-    # What `urllib.parse.unquote` does, which takes longer to import than all else that is done here.
+    # As `urllib.parse.unquote`, which takes longer to import than everything else here.
     return re.sub(
         r"(?:%[0-9a-fA-F]{2})+",
         lambda found: bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "surrogateescape"),

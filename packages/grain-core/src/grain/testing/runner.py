@@ -10,7 +10,7 @@ from typing import Any
 
 from grain import plugins
 from grain.plugins.discovery import Candidate, find_candidates
-from grain.plugins.installed import installed_distributions
+from grain.plugins.metadata import installed_distributions
 from grain.plugins.spec import PluginSpec
 from grain.testing.case import Case, CaseKind
 from grain.testing.registry import CHECKS, Check, checks_for

@@ -10,9 +10,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from grain.plugins.discovery import read_plugin
-from grain.plugins.record import Plugin
-from grain.plugins.settings import Settings
+from grain.plugins.discovery import Settings, read_plugin
+from grain.plugins.spec import Plugin
 from grain.testing.apply import apply_all
 from grain.testing.case import Case, CaseKind
 from grain.testing.compare import snapshot

@@ -20,8 +20,7 @@ from typing import Any
 
 import cloudpickle
 
-from grain.plugins.discovery import read_plugin
-from grain.plugins.settings import Settings
+from grain.plugins.discovery import Settings, read_plugin
 from grain.testing.apply import apply_all
 from grain.testing.case import Case, CaseKind
 from grain.testing.compare import snapshot

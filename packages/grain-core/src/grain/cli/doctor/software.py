@@ -12,9 +12,9 @@ from grain.cli.doctor.finding import Finding, Level
 from grain.cli.output import stdout_to_stderr
 from grain.cli.plugins.rendering import eager_note, row
 from grain.plugins import default_manager
-from grain.plugins.installed import CORE, headers_of, installed_distributions
-from grain.plugins.ownership import ownership_problems
-from grain.plugins.settings import normalise
+from grain.plugins.diagnostics import FIX
+from grain.plugins.import_conflicts import import_conflicts
+from grain.plugins.metadata import CORE, headers_of, installed_distributions, normalise
 from grain.version import __version__
 
 OLDEST_PYTHON = (3, 11)
@@ -52,9 +52,9 @@ def _python() -> Finding:
 def _core() -> Iterator[Finding]:
     folder = pathlib.Path(__file__).parents[2]
     yield Finding(name="grain", detail=f"{CORE} {__version__} in {folder}")
-    problems = ownership_problems(installed_distributions())
+    problems = import_conflicts(installed_distributions())
     for problem in problems:
-        what, _, advice = problem.partition(" To mend it: ")
+        what, _, advice = problem.partition(FIX)
         yield Finding(
             name="import name", detail=what, level=Level.PROBLEM, advice=advice or "Reinstall it."
         )
@@ -110,7 +110,7 @@ def _plugins() -> Iterator[Finding]:
     for note in filter(None, map(eager_note, plugins)):
         yield Finding(name="plugins", detail=note, level=Level.NOTE)
     for problem in manager.problems():
-        what, _, advice = problem.partition(" To mend it: ")
+        what, _, advice = problem.partition(FIX)
         yield Finding(name="plugins", detail=what, level=Level.PROBLEM, advice=advice)
     if not plugins:
         yield Finding(name="plugins", detail="none installed")

@@ -8,8 +8,8 @@ from grain.cli.command import Command
 from grain.cli.output import print_json, stdout_to_stderr, table
 from grain.cli.plugins.rendering import HEADER, as_data, eager_note, row
 from grain.plugins import default_manager
-from grain.plugins.installed import installed_distributions
-from grain.plugins.ownership import ownership_problems
+from grain.plugins.import_conflicts import import_conflicts
+from grain.plugins.metadata import installed_distributions
 from grain.version import __version__
 
 
@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     with stdout_to_stderr():
         plugins = manager.load_all()
     notes = [note for note in map(eager_note, plugins) if note]
-    problems = ownership_problems(installed_distributions()) + manager.problems()
+    problems = import_conflicts(installed_distributions()) + manager.problems()
     if arguments.json:
         print_json(
             {

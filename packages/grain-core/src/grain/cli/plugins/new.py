@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from grain.cli.command import Command, CommandError
 from grain.plugins import KNOWN_PLUGINS
-from grain.plugins.known import OWN_NAMES
+from grain.plugins.first_party import OWN_NAMES
 
 TEMPLATE = pathlib.Path(__file__).parent / "template"
 LONGEST_NAME = 40

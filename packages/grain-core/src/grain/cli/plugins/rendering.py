@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grain.plugins import KnownPlugin, Plugin, PluginSpec
-from grain.plugins.checkout import install_command
+from grain.plugins.first_party import install_command
 
 HEADER = ("NAME", "DISTRIBUTION", "VERSION", "STATUS", "PROVIDES / REASON")
 
@@ -44,7 +44,7 @@ def as_data(plugin: Plugin) -> dict[str, Any]:
         "version": plugin.version,
         "status": plugin.status.value,
         "reason": plugin.reason,
-        "mend": plugin.mend,
+        "fix": plugin.fix,
         "eager_imports": list(plugin.eager_imports),
         "provides": [_spec_as_data(spec) for spec in plugin.specs],
     }

@@ -8,10 +8,8 @@ from typing import Any
 from grain import transforms
 from grain.dataset.base import IterDataset
 from grain.plugins.discovery import read_cases
-from grain.plugins.installed import CORE, ISOLATED, load_object
-from grain.plugins.kinds import Kind
-from grain.plugins.record import Status
-from grain.plugins.spec import Capability
+from grain.plugins.metadata import CORE, ISOLATED, load_object
+from grain.plugins.spec import Capability, Kind, Status
 from grain.testing.apply import KINDS
 from grain.testing.case import Case
 from grain.testing.subject import Subject

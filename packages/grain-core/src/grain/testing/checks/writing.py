@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from grain.plugins.discovery import read_cases
-from grain.plugins.installed import load_object
-from grain.plugins.kinds import Kind
-from grain.plugins.spec import PluginSpec
+from grain.plugins.metadata import load_object
+from grain.plugins.spec import Kind, PluginSpec
 from grain.testing.case import Case
 from grain.testing.compare import expect_same, expect_same_all
 from grain.testing.subject import Subject

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from grain.plugins.ownership import ownership_problems
+from grain.plugins.import_conflicts import import_conflicts
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def check(site):
     (package / "__init__.py").write_text("# ours")
 
     def run() -> list[str]:
-        return ownership_problems(site.distributions(), package=package, core="1.0.0")
+        return import_conflicts(site.distributions(), package=package, core="1.0.0")
 
     return run
 
@@ -54,7 +54,7 @@ def test_googles_distribution_is_named_and_whose_files_run_is_said(site, check) 
     assert 'pip install --force-reinstall --no-deps "grain-core==1.0.0"' in problem
     (site.path / "grain" / "__init__.py").write_text("# google's")
     (problem,) = check()
-    assert "1 of the files in place are its own, grain/__init__.py among them" in problem
+    assert "it has replaced 1 files, among them grain/__init__.py" in problem
 
 
 def test_any_other_distribution_that_writes_into_the_package_is_named_too(site, check) -> None:
@@ -68,7 +68,7 @@ def test_another_grain_core_than_the_one_that_runs_is_a_problem(site, check) -> 
     install(site, "grain-core", "0.1.0", {})
     (problem,) = check()
     assert "grain-core 0.1.0" in problem
-    assert "the code that runs is 1.0.0" in problem
+    assert "the running code is 1.0.0" in problem
 
 
 def test_a_core_from_a_checkout_is_mended_from_there(site, check, tmp_path) -> None:

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grain.plugins import PluginNotInstalledError, PluginUnusableError, UnknownNameError
-from grain.plugins.checkout import install_command
-from grain.plugins.known import KNOWN_PLUGINS
+from grain.plugins.first_party import KNOWN_PLUGINS, install_command
 from grain.plugins.uris import Uri
 
 

@@ -10,14 +10,13 @@ from importlib import metadata
 import pytest
 
 from grain.plugins import PluginManager, Status
-from grain.plugins.checkout import install_command, package_beside_core
-from grain.plugins.installed import (
+from grain.plugins.first_party import KNOWN_PLUGINS, install_command, package_beside_core
+from grain.plugins.metadata import (
     InfoDirectory,
     entry_points,
     headers_of,
     installed_distributions,
 )
-from grain.plugins.known import KNOWN_PLUGINS
 
 
 def test_the_distributions_of_this_very_environment_are_the_same() -> None:
@@ -132,7 +131,7 @@ def test_a_core_from_a_checkout_names_the_plugins_beside_it(tmp_path) -> None:
 
 @pytest.mark.parametrize("folder", [None, "/a/b/grain-parquet"])
 def test_no_install_command_can_fetch_the_other_grain_core(monkeypatch, folder) -> None:
-    monkeypatch.setattr("grain.plugins.checkout.package_beside_core", lambda name: folder)
+    monkeypatch.setattr("grain.plugins.first_party.package_beside_core", lambda name: folder)
     commands = {known.name: install_command(known) for known in KNOWN_PLUGINS}
     wanted = folder or "grain-core[parquet]>=1,<2"
     assert commands["parquet"] == f'pip install "{wanted}"'

@@ -1,4 +1,4 @@
-"""Whether the import name `grain` belongs to grain-core alone, or others have installed into it."""
+"""Detection of other distributions that install into the import package `grain`."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from grain.plugins.checkout import package_beside_core
-from grain.plugins.installed import CORE, ISOLATED, Distribution, headers_of
-from grain.plugins.settings import normalise
+from grain.plugins.diagnostics import FIX
+from grain.plugins.first_party import package_beside_core
+from grain.plugins.metadata import CORE, ISOLATED, Distribution, headers_of, normalise
 from grain.version import __version__
 
 PACKAGE = Path(__file__).parents[1]
 GOOGLE = "grain"
 
 
-def ownership_problems(
+def import_conflicts(
     distributions: Iterable[Distribution],
     *,
     package: Path = PACKAGE,
     core: str = __version__,
 ) -> list[str]:
-    """A sentence for each distribution that has no business in the package `grain`.
+    """Return a sentence for each distribution that conflicts with grain-core over the package `grain`.
 
     Args:
         distributions: The installed distributions.
@@ -31,8 +31,8 @@ def ownership_problems(
     """
     problems = []
     distributions = list(distributions)
-    # From where the core is, if that is a checkout: the index may not have this version of it.
-    again = package_beside_core(CORE, distributions) or f"{CORE}=={core}"
+    # From the checkout of the core, if there is one: the index may not have this version.
+    source = package_beside_core(CORE, distributions) or f"{CORE}=={core}"
     for distribution in distributions:
         headers = headers_of(distribution)
         name = next(iter(headers["name"]), "")
@@ -40,33 +40,34 @@ def ownership_problems(
         if normalise(name) == CORE:
             if version != core:
                 problems.append(
-                    f"{CORE} {version} is what is installed by that name, but the code that runs is"
-                    f" {core}, from {package}."
-                    f' To mend it: pip install --force-reinstall "{again}"'
+                    f"{CORE} {version} is installed, but the running code is {core}, from {package}."
+                    f'{FIX}pip install --force-reinstall "{source}"'
                 )
             continue
         files = dict(_files_in_package(distribution))
         if normalise(name) == GOOGLE or files:
-            problems.append(_intrusion(name, version, files, package=package, again=again))
+            problems.append(_conflict(name, version, files, package=package, source=source))
     return problems
 
 
-def _intrusion(name: str, version: str, files: dict[str, str], *, package: Path, again: str) -> str:
-    who = f"google's own distribution {name!r}" if normalise(name) == GOOGLE else repr(name)
-    taken = sorted(file for file, digest in files.items() if _digest(package, file) == digest)
-    if taken:
-        state = f"{len(taken)} of the files in place are its own, {taken[0]} among them"
+def _conflict(name: str, version: str, files: dict[str, str], *, package: Path, source: str) -> str:
+    distribution = (
+        f"google's own distribution {name!r}" if normalise(name) == GOOGLE else repr(name)
+    )
+    replaced = sorted(file for file, digest in files.items() if _digest(package, file) == digest)
+    if replaced:
+        state = f"it has replaced {len(replaced)} files, among them {replaced[0]}"
     else:
-        state = f"the files in place, in {package}, are not its own"
+        state = f"the files in {package} are not its own"
     return (
-        f"{who} {version} installs into the import package 'grain', which belongs to {CORE}:"
-        f" {state}. To mend it: pip uninstall {name}, then"
-        f' pip install --force-reinstall --no-deps "{again}"'
+        f"{distribution} {version} installs into the import package 'grain', which belongs to {CORE}:"
+        f" {state}.{FIX}pip uninstall {name}, then"
+        f' pip install --force-reinstall --no-deps "{source}"'
     )
 
 
 def _files_in_package(distribution: Distribution) -> Iterator[tuple[str, str]]:
-    """The Python files the distribution put into `grain/`, with their recorded digests."""
+    """Yield the Python files that a distribution put into `grain/`, with their recorded digests."""
     try:
         record = distribution.read_text("RECORD") or ""
     except ISOLATED:
@@ -79,7 +80,7 @@ def _files_in_package(distribution: Distribution) -> Iterator[tuple[str, str]]:
 
 
 def _digest(package: Path, file: str) -> str:
-    """The digest of a file of the running package, as a wheel's RECORD spells it."""
+    """Return the digest of a file of the running package in the form of a wheel's RECORD."""
     try:
         content = (package.parent / file).read_bytes()
     except OSError:

@@ -1,12 +1,18 @@
-"""Names known without looking: those of the plugins this project publishes, and the core's own."""
+"""The plugins that this project publishes and how to install them, and the core's reserved names."""
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Iterable
 from typing import NamedTuple
+
+from grain.plugins.metadata import CORE, Distribution, headers_of, installed_distributions
+from grain.plugins.uris import unquoted
 
 
 class KnownPlugin(NamedTuple):
-    """A published plugin, described well enough to say what to install."""
+    """A published plugin, with what its absence needs to be explained."""
 
     name: str
     distribution: str
@@ -16,9 +22,9 @@ class KnownPlugin(NamedTuple):
 
     @property
     def install(self) -> str:
-        """The command that installs it from the package index.
+        """Return the command that installs it from the package index.
 
-        The bound keeps pip from taking the other grain-core, of a version below 1, that the index has.
+        The bound excludes another project's grain-core, of a version below 1, that the index has.
 
         Example:
             >>> KNOWN_PLUGINS[0].install
@@ -73,8 +79,34 @@ OWN_NAMES = {
     "Transformation": "grain.transforms",
     "Transformations": "grain.transforms",
 }
-"""The public names that modules of the core define themselves, and which module: no plugin may claim them.
+"""The public names that modules of the core define, by module: no plugin may claim them.
 
-They stand here, since the modules need not be loaded, and may be another project's where that was installed
-over this one.
+They are listed here because the modules need not be loaded, and may be another project's where that was
+installed over this one.
 """
+
+
+def install_command(known: KnownPlugin) -> str:
+    """Return the command that installs a plugin: from the checkout of the core, or from the index."""
+    folder = package_beside_core(known.distribution)
+    return known.install if folder is None else f'pip install "{folder}"'
+
+
+def package_beside_core(
+    name: str, distributions: Iterable[Distribution] | None = None
+) -> str | None:
+    """Return the folder of a package in the checkout that the core was installed from, if it was."""
+    for distribution in installed_distributions() if distributions is None else distributions:
+        if CORE in headers_of(distribution)["name"]:
+            break
+    else:
+        return None
+    try:
+        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+        url = origin["url"]
+        if "dir_info" not in origin or not url.startswith("file://"):
+            return None
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    folder = os.path.join(os.path.dirname(unquoted(url.removeprefix("file://"))), name)
+    return folder if os.path.isfile(os.path.join(folder, "pyproject.toml")) else None

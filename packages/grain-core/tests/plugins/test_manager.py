@@ -12,8 +12,7 @@ from grain.plugins import (
     Status,
     UnknownNameError,
 )
-from grain.plugins.checkout import install_command
-from grain.plugins.known import KNOWN_PLUGINS
+from grain.plugins.first_party import KNOWN_PLUGINS, install_command
 
 
 def test_a_target_that_cannot_be_imported_says_who_which_version_why_and_the_command(site) -> None:

@@ -1,29 +1,17 @@
-"""Who claims which name. A name that two claim belongs to neither; it is never decided by order."""
+"""The names that plugins claim. A name with two claimants is refused to both; order never decides."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from grain.plugins.errors import DuplicatePluginError
-from grain.plugins.record import Plugin, Status
-from grain.plugins.spec import PluginSpec
-
-
-class Space(enum.StrEnum):
-    """The spaces in which names must be unique."""
-
-    PLUGIN = "plugin name"
-    SPEC = "spec name"
-    PUBLIC = "public name"
-    SCHEME = "URI scheme"
-    SUFFIX = "file suffix"
+from grain.plugins.diagnostics import FIX, DuplicatePluginError, Space
+from grain.plugins.spec import Plugin, PluginSpec, Status
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One plugin's claim to one name; `spec` is None when the plugin as a whole is named."""
+    """The claim of one plugin to one name; `spec` is None when the name is the plugin's own."""
 
     plugin: Plugin
     spec: PluginSpec | None
@@ -33,8 +21,8 @@ class Claims:
     """The names of all usable plugins.
 
     Args:
-        plugins: Every plugin; those that provide nothing claim nothing, not even their own name.
-        reserved: Public names that modules of the core define themselves, and which module.
+        plugins: Every plugin; a plugin without specs claims nothing, not even its own name.
+        reserved: Public names that modules of the core define, by module.
     """
 
     def __init__(self, plugins: Iterable[Plugin], reserved: Mapping[str, str]) -> None:
@@ -58,11 +46,11 @@ class Claims:
         self._table[space].setdefault(name, []).append(claim)
 
     def names(self, space: Space) -> list[str]:
-        """Every name in the space, contested ones included, sorted."""
+        """Return every name in the space, contested ones included, sorted."""
         return sorted(self._table[space])
 
     def claimants(self, space: Space, name: str, *, but: Plugin | None = None) -> list[str]:
-        """Who claims the name, apart from `but`, for a person, sorted."""
+        """Return the claimants of a name, except `but`, as texts for messages, sorted."""
         found = [
             f"{claim.plugin.provider} (plugin {claim.plugin.name!r})"
             for claim in self._table[space].get(name, ())
@@ -73,24 +61,24 @@ class Claims:
         return sorted(found)
 
     def is_contested(self, space: Space, name: str) -> bool:
-        """Whether more than one claims the name."""
+        """Return whether the name has several claimants."""
         return len(self.claimants(space, name)) > 1
 
     def find(self, space: Space, name: str) -> Claim | None:
-        """The one claim to the name; None when nobody claims it; an error when several do."""
+        """Return the claim to a name, or None; raise when there are several."""
         claims = self._table[space].get(name)
         if not claims:
             return None
         if self.is_contested(space, name):
             claimants = " and ".join(self.claimants(space, name))
             raise DuplicatePluginError(
-                f"The {space.value} {name!r} is claimed by {claimants}; none of them gets it."
-                f" To mend it: {mend_duplicate({claim.plugin.distribution for claim in claims})}."
+                f"The {space.value} {name!r} is claimed by {claimants}, so it is refused to all."
+                f"{FIX}{fix_for_duplicates({claim.plugin.distribution for claim in claims})}."
             )
         return claims[0]
 
     def judge(self, plugin: Plugin) -> Plugin:
-        """The plugin, marked as a duplicate when it claims a contested name."""
+        """Return the plugin, marked as a duplicate when it claims a contested name."""
         contested = [
             f"the {space.value} {name!r} is also claimed by"
             f" {' and '.join(self.claimants(space, name, but=plugin))}"
@@ -112,12 +100,12 @@ class Claims:
             plugin,
             status=Status.DUPLICATE,
             reason="; ".join(contested),
-            mend=mend_duplicate(rivals),
+            fix=fix_for_duplicates(rivals),
         )
 
 
-def mend_duplicate(distributions: Iterable[str | None]) -> str:
-    """What to do about several distributions that claim one name."""
+def fix_for_duplicates(distributions: Iterable[str | None]) -> str:
+    """Return what to do about several distributions that claim one name."""
     names = sorted(filter(None, distributions))
     if not names:
         return "register it under another name"

@@ -6,7 +6,7 @@ import pytest
 
 import grain
 from grain.plugins import DuplicatePluginError, PluginManager, PluginSpec, Status, UnknownNameError
-from grain.plugins.known import OWN_NAMES
+from grain.plugins.first_party import OWN_NAMES
 
 
 @pytest.fixture(params=["one first", "other first"])
@@ -49,7 +49,7 @@ def test_both_are_reported_and_each_names_the_other(manager) -> None:
     for name, other in (("one", "grain-other 1.0"), ("other", "grain-one 1.0")):
         assert plugins[name].status is Status.DUPLICATE
         assert other in plugins[name].reason
-        assert plugins[name].mend.startswith("pip uninstall grain-one or grain-other")
+        assert plugins[name].fix.startswith("pip uninstall grain-one or grain-other")
     assert len(manager.problems()) == 2
     assert {p.name: p.status for p in manager.load_all()}["one"] is Status.DUPLICATE
 
