@@ -32,7 +32,7 @@ def test_check_still_runs_and_names_the_distribution_that_owns_the_files(
     done = environment.grain("plugins", "check")
     assert done.returncode == 1
     assert "google's own distribution 'grain' 0.2.18" in done.stdout
-    assert "2 of the files in place are its own, grain/__init__.py among them" in done.stdout
+    assert "it has replaced 2 files, among them grain/__init__.py" in done.stdout
     assert "pip uninstall grain, then pip install --force-reinstall --no-deps" in done.stdout
 
 

@@ -102,10 +102,10 @@ def test_records_of_bytes_are_decoded_unless_raw_is_given(lines, folder, capsys)
         (["rows.lines", "--columns", "id,nope"], "element 0 has no column 'nope'; it has id, text"),
         (["rows.lines", "--start", "7"], "--start 7 is out of range: rows.lines has 7 elements"),
         (["bad.lines"], "bad.lines: element 0 cannot be read: this line is bad: very bad"),
-        (["x.unknown"], "Nothing that is installed opens 'x.unknown'"),
+        (["x.unknown"], "No installed plugin opens 'x.unknown'"),
         (["."], ". is a directory: give its files as a quoted pattern, such as"),
         (["rows.lines", "-o", "needs=s3fs"], "rows.lines cannot be opened: Install s3fs"),
-        (["ghost://x"], "Nothing that is installed opens 'ghost://x'"),
+        (["ghost://x"], "No installed plugin opens 'ghost://x'"),
         (
             ["plain.lines", "--columns", "id"],
             "--columns needs elements that are dicts, but element 0 is int",
