@@ -10,7 +10,7 @@ import pytest
 
 import grain
 
-from .cases.common import AppendDraw, IsEven, make_pieces
+from .cases.common import AppendDraw, IsEven, double, make_pieces
 from .cases.loader import load
 
 
@@ -52,7 +52,7 @@ def test_every_state_survives_json() -> None:
     # The reference's packing states contain tuples, and do not restore as lists.
     ds = grain.IterDataset.mix(
         {
-            "a": grain.MapDataset.range(9).to_iter_dataset().map(_double).batch(2),
+            "a": grain.MapDataset.range(9).to_iter_dataset().map(double).batch(2),
             "b": grain.MapDataset.range(9).to_iter_dataset().random_map(_draw, seed=1).batch(2),
         }
     )
@@ -65,10 +65,6 @@ def test_every_state_survives_json() -> None:
         next(iterator, None)
 
 
-def _double(x: int) -> int:
-    return x * 2
-
-
 def _draw(x: int, rng: np.random.Generator) -> int:
     return int(rng.integers(0, 100))
 
@@ -78,7 +74,7 @@ def test_lengths_are_known_where_they_can_be() -> None:
     elements = grain.MapDataset.range(10).to_iter_dataset()
     known: dict[str, tuple[Any, int]] = {
         "elements": (elements, 10),
-        "map": (elements.map(_double), 10),
+        "map": (elements.map(double), 10),
         "random_map": (elements.random_map(_draw, seed=1), 10),
         "batch": (elements.batch(3), 4),
         "batch, remainder dropped": (elements.batch(3, drop_remainder=True), 3),
@@ -148,7 +144,7 @@ def test_set_state_moves_to_the_state_from_any_position() -> None:
     parts = [grain.MapDataset.range(n) for n in (3, 2, 4)]
     for ds in (
         grain.experimental.InterleaveIterDataset(parts, cycle_length=2),
-        load(grain.python.MapOperation(_double), n=3),
+        load(grain.python.MapOperation(double), n=3),
     ):
         iterator = iter(ds)
         start = iterator.get_state()

@@ -20,6 +20,16 @@ def numbers(*bounds: int) -> grain.IterDataset:
     return Map.range(*bounds).to_iter_dataset(INLINE)
 
 
+def read_twice_after_one(ds: Any) -> list[Any]:
+    """Return the elements after the first, read to the end and again from the state after the first."""
+    iterator = iter(ds)
+    next(iterator)
+    state = iterator.get_state()
+    rest = list(iterator)
+    iterator.set_state(state)
+    return [rest, list(iterator)]
+
+
 def add_one(x: Any) -> Any:
     return x + 1
 

@@ -15,6 +15,7 @@ from .common import (
     index_times_hundred,
     is_third,
     numbers,
+    read_twice_after_one,
 )
 
 
@@ -116,12 +117,7 @@ def iterator_goes_back() -> Any:
 
 @value
 def iterator_goes_back_after_its_end() -> Any:
-    iterator = iter(numbers(5).batch(2))
-    next(iterator)
-    state = iterator.get_state()
-    rest = list(iterator)
-    iterator.set_state(state)
-    return [rest, list(iterator)]
+    return read_twice_after_one(numbers(5).batch(2))
 
 
 @value

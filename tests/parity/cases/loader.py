@@ -19,6 +19,7 @@ from .common import (
     AppendDrawToArray,
     IsEven,
     make_pieces,
+    read_twice_after_one,
 )
 
 Batch = grain.transforms.Batch
@@ -322,12 +323,7 @@ def loader_end_and_state_after_it() -> Any:
 
 @value
 def loader_goes_back() -> Any:
-    iterator = iter(load(AppendDraw(), Batch(2), n=7))
-    next(iterator)
-    state = iterator.get_state()
-    rest = list(iterator)
-    iterator.set_state(state)
-    return [rest, list(iterator)]
+    return read_twice_after_one(load(AppendDraw(), Batch(2), n=7))
 
 
 @value
