@@ -1,6 +1,6 @@
-"""What holds for all tests: how hard property tests look, their names, and that Ctrl-C can be tested.
+"""Settings of all tests: profiles of property tests, stable names, and a working Ctrl-C.
 
-`HYPOTHESIS_PROFILE=thorough` is a long search.
+`HYPOTHESIS_PROFILE=thorough` searches longer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Modules of tests that packages share: their failures shall show values, as those of test modules do.
+# Test modules that packages share: their failures show values, as in other test modules.
 pytest.register_assert_rewrite("tests.source_pipelines", "tests.source_plugin")
 
 settings.register_profile(
@@ -22,12 +22,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuses names of tests that differ from process to process: tests run in several of them."""
+    """Refuse test names that differ between processes, since tests run in several of them."""
     odd = [item.nodeid for item in items if " at 0x" in item.nodeid]
     if odd:
-        raise pytest.UsageError(f"Names of tests must not have addresses of objects: {odd}")
+        raise pytest.UsageError(f"Test names must not contain addresses of objects: {odd}")
 
 
-# A job in the background of a shell ignores Ctrl-C, and so would all the processes that tests start.
+# A background job of a shell ignores Ctrl-C, and so would all processes that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

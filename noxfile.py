@@ -1,4 +1,4 @@
-"""Everything that is run on this repository: `nox --list` says what, `nox -s NAME` runs it."""
+"""Sessions of this repository: `nox --list` lists them, `nox -s NAME` runs one."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ PROJECT = nox.project.load_toml(ROOT / f"packages/{CORE}/pyproject.toml")
 PYTHONS = nox.project.python_versions(PROJECT)
 
 RESULTS = ROOT / "tests/conformance_results"
-# What `grain plugins new` can write: a folder of templates for each kind.
+# Kinds of `grain plugins new`: a folder of templates for each.
 KINDS = sorted(
     folder.name
     for folder in ROOT.glob(f"packages/{CORE}/src/grain/cli/plugins/template/*")
     if folder.name != "common"
 )
 
-# Who is compared in benchmarks: a dependency group for each.
+# Peers of benchmarks: a dependency group for each.
 OURS = "grain"
 PEERS = [
     group.removeprefix("bench-")
@@ -45,7 +45,7 @@ PEERS = [
     if group.startswith("bench-")
 ]
 
-# Tests start many processes: each would compile all it imports if nothing were kept.
+# Tests start many processes, each of which would otherwise compile all that it imports.
 KEEP_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
 
 
@@ -53,34 +53,34 @@ KEEP_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
 
 
 def needs(group: str) -> tuple[str, ...]:
-    """The requirements of a dependency group of the root `pyproject.toml`."""
+    """Return the requirements of a dependency group of the root `pyproject.toml`."""
     return nox.project.dependency_groups(SETTINGS, group)
 
 
 def checkout(*names: str, extras: str = "") -> list[str]:
-    """Packages of this checkout as paths, core first and always included.
+    """Return packages of this checkout as paths, core first and always included.
 
-    All of them stand in one install command: a distribution on the package index that happens to be
-    called grain-core can then never be taken for the one beside it.
+    All paths go into one install command, so that a distribution on the package index with the name
+    grain-core is never installed in place of this one.
     """
     core = f"{ROOT}/packages/{CORE}" + (f"[{extras}]" if extras else "")
     return [core, *(f"{ROOT}/packages/{name}" for name in names if name != CORE)]
 
 
 def module_of(name: str) -> str:
-    """The import name of a distribution; the core's is `grain`."""
+    """Return the import name of a distribution; the core's is `grain`."""
     return "grain" if name == CORE else name.replace("-", "_")
 
 
 def built(name: str, kind: str) -> list[str]:
-    """The files `build` made of one package and of the core it needs."""
+    """Return the files that `build` built of one package and of the core."""
     suffix = {"wheel": "-py3-none-any.whl", "sdist": ".tar.gz"}[kind]
     names = dict.fromkeys([CORE, name])
     return [str(file) for n in names for file in DIST.glob(f"{n.replace('-', '_')}-*{suffix}")]
 
 
 def external_plugins() -> list[pathlib.Path]:
-    """Folders given as `-- --plugin PATH`, which must be known before sessions are made of them."""
+    """Return the folders of `-- --plugin PATH`, from which sessions are created."""
     given = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--plugin", action="append", default=[], type=pathlib.Path)
@@ -88,7 +88,7 @@ def external_plugins() -> list[pathlib.Path]:
 
 
 def wheel(session: nox.Session, folder: pathlib.Path) -> str:
-    """A package as a wheel: from `dist/` if it is ours and not older than its sources, or built."""
+    """Return a package as a wheel: from `dist/` if it is up to date, else built."""
     ours = folder.parent == ROOT / "packages"
     target = DIST if ours else pathlib.Path(session.create_tmp()).absolute() / "wheels"
     name = nox.project.load_toml(folder / "pyproject.toml")["project"]["name"]
@@ -101,11 +101,11 @@ def wheel(session: nox.Session, folder: pathlib.Path) -> str:
 
 
 def install_alone(session: nox.Session, folder: pathlib.Path, deps: str) -> None:
-    """Installs the wheels of one plugin and of the core, with their lowest or latest dependencies."""
+    """Install the wheels of one plugin and of the core, with the lowest or latest dependencies."""
     core = ROOT / "packages" / CORE
     wanted = [wheel(session, core), wheel(session, folder)]
     if deps == "lowest":
-        # The lowest are taken of what stands in the command, so all requirements stand in it.
+        # The lowest versions are taken only of requirements in the command, so it has all of them.
         for file in (core / "pyproject.toml", folder / "pyproject.toml"):
             lines = nox.project.load_toml(file)["project"]["dependencies"]
             wanted += [line for line in lines if not line.startswith(CORE)]
@@ -114,7 +114,7 @@ def install_alone(session: nox.Session, folder: pathlib.Path, deps: str) -> None
 
 
 def check_contract(session: nox.Session, folder: pathlib.Path, deps: str) -> None:
-    """Runs `grain conformance` on what is installed; compares ours with the committed results."""
+    """Run `grain conformance`; compare our plugins with the committed results."""
     project = nox.project.load_toml(folder / "pyproject.toml")["project"]
     names = project.get("entry-points", {}).get("grain.plugins", {})
     if not names:
@@ -127,13 +127,13 @@ def check_contract(session: nox.Session, folder: pathlib.Path, deps: str) -> Non
 
 
 def compare_results(session: nox.Session, name: str, deps: str) -> None:
-    """Runs `grain conformance`; outcomes that differ from the committed ones fail, or replace them."""
+    """Run `grain conformance`; fail on outcomes that differ from the committed ones, or replace them."""
     report = pathlib.Path(session.create_tmp()).absolute() / f"{name}.json"
     report.unlink(missing_ok=True)
     command = ["grain", "conformance", name, "--json", str(report)]
-    said = session.run(*command, success_codes=[0, 1], silent=True, env=KEEP_BYTECODE)
+    output = session.run(*command, success_codes=[0, 1], silent=True, env=KEEP_BYTECODE)
     if not report.exists():
-        session.error(f"`grain conformance {name}` made no report: {said}")
+        session.error(f"`grain conformance {name}` wrote no report: {output}")
     record = RESULTS / name / f"{session.python}-{deps}.json"
     update = ["--update"] if "--update" in session.posargs else []
     tool = ["python", "tools/conformance_results.py"]
@@ -142,13 +142,17 @@ def compare_results(session: nox.Session, name: str, deps: str) -> None:
 
 
 def environment(session: nox.Session, name: str, *wanted: str) -> str:
-    """The Python of an environment inside of the session's own, kept as long as that is."""
+    """Return the Python of an environment inside of the session's, which is kept with it."""
     folder = pathlib.Path(session.create_tmp()).absolute() / name
     python = str(folder / ("Scripts" if os.name == "nt" else "bin") / "python")
     uv = session.venv_backend == "uv"
     if not pathlib.Path(python).exists():
-        own = str(pathlib.Path(session.bin) / "python")
-        make = ["uv", "venv", "--quiet", "--python", own] if uv else ["python", "-m", "venv"]
+        python_of_session = str(pathlib.Path(session.bin) / "python")
+        make = (
+            ["uv", "venv", "--quiet", "--python", python_of_session]
+            if uv
+            else ["python", "-m", "venv"]
+        )
         session.run(*make, str(folder))
     install = (
         ["uv", "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
@@ -157,14 +161,36 @@ def environment(session: nox.Session, name: str, *wanted: str) -> str:
     return python
 
 
+def revision_environment(session: nox.Session, revision: str) -> str:
+    """Return the Python of an environment with one revision, installed from a `git worktree`."""
+    packages = [CORE, "grain-arrayrecord", "grain-parquet"]
+    if revision == ".":
+        # As it is now, not as it was when the environment was created.
+        return environment(
+            session, "checkout", "--force-reinstall", *checkout(*packages), *needs(f"bench-{OURS}")
+        )
+    parse = ["git", "rev-parse", "--verify", f"{revision}^{{commit}}"]
+    commit = str(session.run(*parse, external=True, silent=True, stderr=None)).strip()
+    session.log(f"{revision} is {commit}")
+    worktree = pathlib.Path(session.create_tmp()).absolute() / f"worktree-{commit}"
+    session.run(
+        "git", "worktree", "add", "--force", "--detach", str(worktree), commit, external=True
+    )
+    try:
+        folders = [str(worktree / "packages" / name) for name in packages]
+        return environment(session, commit, *folders, *needs(f"bench-{OURS}"))
+    finally:
+        session.run("git", "worktree", "remove", "--force", str(worktree), external=True)
+
+
 def install_everything(session: nox.Session, group: str) -> None:
-    """Installs all packages with all extras, the example plugins, and what a group asks for."""
+    """Install all packages with all extras, the example plugins, and a dependency group."""
     session.install(*checkout(*PLUGINS, extras="all"), *map(str, EXAMPLES), *needs(group))
     session.run("python", "tools/check_install.py", *PACKAGES)
 
 
 def run_tests(session: nox.Session) -> None:
-    """Runs all tests and the examples in docstrings, or what follows `--` on the command line."""
+    """Run all tests and the examples in docstrings, or the tests after `--` on the command line."""
     install_everything(session, "test")
     if session.posargs:
         session.run("pytest", *session.posargs, env=KEEP_BYTECODE)
@@ -186,19 +212,19 @@ CHECKED = {
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """All tests, on the Python that runs nox."""
+    """Run all tests on the Python that runs nox."""
     run_tests(session)
 
 
 @nox.session(python=PYTHONS)
 def matrix(session: nox.Session) -> None:
-    """All tests on every supported Python; `matrix-3.12` for one of them."""
+    """Run all tests on every supported Python; `matrix-3.12` for one of them."""
     run_tests(session)
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Linter, formatter and import layers, changing nothing; `nox -s lint -- --fix` fixes what it can."""
+    """Check lint rules, format and import layers; `nox -s lint -- --fix` fixes what it can."""
     session.install(*needs("lint"))
     fix = "--fix" in session.posargs
     session.run("ruff", "check", *(["--fix"] if fix else []))
@@ -209,7 +235,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def typing(session: nox.Session) -> None:
-    """The type checker over the sources of all packages and example plugins."""
+    """Run the type checker over the sources of all packages and example plugins."""
     install_everything(session, "typing")
     sources = [*(f"packages/{name}/src" for name in PACKAGES), *(f"{e}/src" for e in EXAMPLES)]
     session.run("mypy", *(session.posargs or sources))
@@ -217,14 +243,14 @@ def typing(session: nox.Session) -> None:
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """The main job on embedded data: iterate, stop, resume in a fresh process, compare."""
+    """Run the demo: iterate, stop, resume in a fresh process, compare."""
     session.install(*checkout())
     session.run("python", "examples/demo.py", *session.posargs)
 
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The pages into `docs/_build/html`, warnings being errors, and all of their code run."""
+    """Build the pages into `docs/_build/html`, with warnings as errors, and run all of their code."""
     install_everything(session, "docs")
     pages = ROOT / "docs/_build"
     shutil.rmtree(pages, ignore_errors=True)
@@ -235,7 +261,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def build(session: nox.Session) -> None:
-    """Wheels and sdists of all packages into `dist/`, checked, each then tried in a fresh environment."""
+    """Build and check all packages in `dist/`, then try each in a fresh environment."""
     session.install(*needs("build"))
     shutil.rmtree(DIST, ignore_errors=True)
     for name in PACKAGES:
@@ -252,7 +278,7 @@ def build(session: nox.Session) -> None:
 @nox.parametrize("kind", ["wheel", "sdist"])
 @nox.parametrize("name", PACKAGES)
 def install(session: nox.Session, name: str, kind: str) -> None:
-    """One built package and the core, alone in a fresh environment (after `build`)."""
+    """Try one built package and the core in a fresh environment (after `build`)."""
     files = built(name, kind)
     if not files:
         session.error(f"dist/ holds no {kind} of {name}: run `nox -s build` first.")
@@ -264,7 +290,7 @@ def install(session: nox.Session, name: str, kind: str) -> None:
 @nox.session(default=False)
 @nox.parametrize("name", PACKAGES)
 def isolation(session: nox.Session, name: str) -> None:
-    """One package and the core, from wheels, alone: only its own dependencies are there."""
+    """Check that one package and the core, from wheels, work with only their dependencies."""
     if not built(name, "wheel"):
         session.error("dist/ holds no wheels: run `nox -s build` first.")
     session.install(*built(name, "wheel"))
@@ -275,12 +301,12 @@ def isolation(session: nox.Session, name: str) -> None:
 @nox.parametrize("deps", ["lowest", "latest"])
 @nox.parametrize("plugin", list(CHECKED))
 def conformance(session: nox.Session, plugin: str, deps: str) -> None:
-    """One plugin and the core, from wheels, alone, held to the contract of plugins.
+    """Check one plugin and the core, from wheels, by the conformance kit.
 
-    `-- --update` writes the committed results anew; `-- --plugin PATH` checks another's plugin instead.
+    `-- --update` replaces the committed results; `-- --plugin PATH` checks another plugin instead.
     """
     if not (CHECKED[plugin] / "pyproject.toml").is_file():
-        session.error(f"{CHECKED[plugin]} is no package: it has no pyproject.toml")
+        session.error(f"{CHECKED[plugin]} is not a package: it has no pyproject.toml")
     install_alone(session, CHECKED[plugin], deps)
     check_contract(session, CHECKED[plugin], deps)
 
@@ -289,7 +315,7 @@ def conformance(session: nox.Session, plugin: str, deps: str) -> None:
 @nox.parametrize("deps", ["lowest", "latest"])
 @nox.parametrize("kind", KINDS)
 def scaffold(session: nox.Session, kind: str, deps: str) -> None:
-    """From `grain plugins new` to a report that is in order, and how long it took."""
+    """Create a plugin by `grain plugins new` and check it by the conformance kit."""
     session.install("--reinstall", wheel(session, ROOT / "packages" / CORE))
     folder = pathlib.Path(session.create_tmp()).absolute() / f"grain-new-{kind}"
     shutil.rmtree(folder, ignore_errors=True)
@@ -298,12 +324,12 @@ def scaffold(session: nox.Session, kind: str, deps: str) -> None:
         session.run("grain", "plugins", "new", f"new-{kind}", "--kind", kind)
     install_alone(session, folder, deps)
     check_contract(session, folder, deps)
-    session.log(f"From nothing to a plugin in order: {time.monotonic() - started:.1f} seconds.")
+    session.log(f"From nothing to a conforming plugin: {time.monotonic() - started:.1f} seconds.")
 
 
 @nox.session
 def foreign_core(session: nox.Session) -> None:
-    """A plugin without the core beside it refuses the index's grain-core instead of taking it."""
+    """Check that a plugin alone refuses the grain-core of the package index."""
     for name in PLUGINS:
         session.install(f"{ROOT}/packages/{name}", success_codes=[1], silent=True)
         session.run("python", "-c", "import grain", success_codes=[1], silent=True)
@@ -311,17 +337,17 @@ def foreign_core(session: nox.Session) -> None:
 
 @nox.session
 def import_time(session: nox.Session) -> None:
-    """Importing and first using grain costs at most 1.5 times `import numpy`, and loads nothing heavy."""
+    """Check that importing grain takes at most 1.5 times `import numpy` and loads nothing heavy."""
     session.install(*checkout(*PLUGINS, extras="all"))
     session.run("python", "tools/import_time.py", *session.posargs)
 
 
 @nox.session
 def parity(session: nox.Session) -> None:
-    """Ours against the recorded facts, and the recorded facts against the real reference."""
+    """Compare this project with the recorded facts, and the recorded facts with the reference."""
     session.install(*checkout(*PLUGINS), *needs("test"))
     session.run("pytest", *(session.posargs or ["tests/parity"]), env=KEEP_BYTECODE)
-    # Both are called `grain`: the reference gets an environment of its own.
+    # Both have the import name `grain`, so the reference has a separate environment.
     reference = pathlib.Path(session.create_tmp()).absolute() / "reference"
     session.run("python", "-m", "venv", "--clear", str(reference))
     python = str(reference / ("Scripts" if os.name == "nt" else "bin") / "python")
@@ -332,10 +358,10 @@ def parity(session: nox.Session) -> None:
 
 @nox.session
 def checkpoints(session: nox.Session) -> None:
-    """Checkpoints of the real reference restored here, and those of here restored there."""
+    """Restore checkpoints of the reference here, and checkpoints of this project there."""
     extras = PROJECT["project"]["optional-dependencies"]
     session.install(*checkout(extras="jax,orbax"))
-    # Both are called `grain`: the reference gets an environment of its own.
+    # Both have the import name `grain`, so the reference has a separate environment.
     temporary = pathlib.Path(session.create_tmp()).absolute()
     reference = temporary / "reference"
     session.run("python", "-m", "venv", "--clear", str(reference))
@@ -352,30 +378,44 @@ def checkpoints(session: nox.Session) -> None:
 
 @nox.session
 def soak(session: nox.Session) -> None:
-    """Ten minutes over worker processes; `-- --seconds 60` for less. Nothing they hold may rise."""
+    """Run worker processes for ten minutes and check for leaks; `-- --seconds 60` for less."""
     session.install(*checkout())
     session.run("python", "-W", "error", "tools/soak.py", *session.posargs, env=KEEP_BYTECODE)
 
 
 @nox.session
+def compare(session: nox.Session) -> None:
+    """Compare two commits by processor time: `-- --base HEAD~1 --head HEAD` (`.`: the checkout)."""
+    session.install(*needs("bench"))
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--base", default="HEAD~1")
+    parser.add_argument("--head", default="HEAD")
+    revisions, rest = parser.parse_known_args(session.posargs)
+    pythons = []
+    for name, revision in vars(revisions).items():
+        pythons += [f"--{name}", revision_environment(session, revision)]
+    session.run("python", "-m", "benchmarks.compare", *pythons, *rest, env=KEEP_BYTECODE)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
-    """This project and its peers, side by side; `-- --quick` for a look, `-- --help` for the rest."""
+    """Measure this project and its peers; `-- --quick` for a first look, `-- --help` for options."""
     session.install(*needs("bench"))
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument(
         "--peers", type=lambda text: set(re.split(r"[, ]+", text)), default=set(PEERS)
     )
-    asked = parser.parse_known_args(session.posargs)[0].peers | {OURS}
+    selected = parser.parse_known_args(session.posargs)[0].peers | {OURS}
     found = []
     for peer in PEERS if not {"--help", "-h", "--render"} & set(session.posargs) else ():
-        # This project as it is now, not as it was when the environment was made.
+        # This project as it is now, not as it was when the environment was created.
         path = ["--force-reinstall", *checkout("grain-arrayrecord", "grain-parquet")]
         ours = path if peer == OURS else []
         try:
-            if peer in asked:
+            if peer in selected:
                 python = environment(session, peer, *ours, *needs(f"bench-{peer}"))
                 found += ["--python", f"{peer}={python}"]
         except nox.command.CommandFailed:
-            # Who cannot be had here is reported, like all that fails.
+            # A peer that cannot be installed is reported as failed.
             found += ["--absent", f"{peer}=could not be installed"]
     session.run("python", "-m", "benchmarks", *found, *session.posargs, env=KEEP_BYTECODE)

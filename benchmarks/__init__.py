@@ -1,5 +1,5 @@
-"""The same work done by this project and by its peers, side by side: `nox -s bench`.
+"""Benchmarks of this project: against its peers (`nox -s bench`) and its earlier commits (`nox -s compare`).
 
-Everything a peer's process imports (all but `run`, `summary`, `plots`, `page` and the command line)
-needs numpy alone, beside the peer itself.
+Modules that a peer's process imports (all but `run`, `compare`, `summary`, `plots`, `page` and the command
+line) need only numpy and the peer.
 """

@@ -1,8 +1,8 @@
-"""Measures, and writes what was found.
+"""Measure, and write the results.
 
     python -m benchmarks --python grain=PATH --python torch=PATH [--quick] [--publish]
 
-`nox -s bench` makes the environments and calls this.
+`nox -s bench` creates the environments and runs this command.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ PICTURES = ROOT / "docs/_static/benchmarks"
 
 
 def names(text: str) -> list[str]:
-    """A list with commas."""
+    """Split a list at commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     made = argparse.ArgumentParser(prog="nox -s bench --", description=__doc__.split("\n")[0])
     made.add_argument("--quick", action="store_true", help="fewer and shorter repetitions")
     made.add_argument("--cases", type=names, metavar="A,B", help="only these cases")
@@ -52,37 +52,37 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="PEER=PATH",
-        help="whose environment is where",
+        help="the Python of a peer",
     )
     made.add_argument(
         "--absent",
         action="append",
         default=[],
         metavar="PEER=WHY",
-        help="who could not be installed",
+        help="a peer that could not be installed",
     )
     return made
 
 
-def chosen(asked: list[str] | None, known: Sequence[str], what: str) -> list[str]:
-    """What was asked for, in the usual order; everything if nothing was."""
-    unknown = set(asked or ()) - set(known)
+def select(selected: list[str] | None, known: Sequence[str], what: str) -> list[str]:
+    """Return the selected names in the usual order; all names without a selection."""
+    unknown = set(selected or ()) - set(known)
     if unknown:
         raise SystemExit(
             f"There is no {what} {', '.join(sorted(unknown))}. Choose from: {', '.join(known)}."
         )
-    return [name for name in known if asked is None or name in asked]
+    return [name for name in known if selected is None or name in selected]
 
 
 def measure(arguments: argparse.Namespace) -> Results:
-    """Runs what the command line asks for."""
+    """Run the measurements that the command line selects."""
     pythons = dict(pair.split("=", 1) for pair in arguments.python)
     absent = dict(pair.split("=", 1) for pair in arguments.absent)
-    wanted = chosen(arguments.cases, list(cases.BY_NAME), "case")
-    asked = None if arguments.peers is None else [peers.OURS, *arguments.peers]
-    who = [
+    wanted = select(arguments.cases, list(cases.BY_NAME), "case")
+    selected = None if arguments.peers is None else [peers.OURS, *arguments.peers]
+    measured = [
         name
-        for name in chosen(asked, list(peers.BY_NAME), "peer")
+        for name in select(selected, list(peers.BY_NAME), "peer")
         if name in pythons or name in absent
     ]
     settings = QUICK if arguments.quick else FULL
@@ -95,9 +95,11 @@ def measure(arguments: argparse.Namespace) -> Results:
         command = [pythons[peer], "-m", "benchmarks.serve", peer, str(files.folder)]
         return PeerProcess(command, logs / f"{peer}.txt")
 
-    began = time.monotonic()
-    outcomes, versions = run([cases.BY_NAME[name] for name in wanted], who, start, settings, absent)
-    took = round(time.monotonic() - began)
+    started = time.monotonic()
+    outcomes, versions = run(
+        [cases.BY_NAME[name] for name in wanted], measured, start, settings, absent
+    )
+    took = round(time.monotonic() - started)
     return Results(
         machine=found,
         settings={**dataclasses.asdict(settings), "quick": arguments.quick, "took": took},
@@ -107,13 +109,13 @@ def measure(arguments: argparse.Namespace) -> Results:
 
 
 def publish(results: Results) -> None:
-    """Writes what is kept in the repository."""
+    """Write the results and the page that are kept in the repository."""
     RESULTS.write_text(to_json(results))
     PAGE.write_text(page.page(results, plots.draw(results, PICTURES)))
 
 
 def main(command_line: Sequence[str] | None = None) -> int:
-    """1 when this project itself failed at anything."""
+    """Run the command; return 1 if this project failed at any case."""
     arguments = parser().parse_args(command_line)
     arguments.output.mkdir(parents=True, exist_ok=True)
     results = read(arguments.render) if arguments.render else measure(arguments)

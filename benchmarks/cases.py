@@ -1,4 +1,4 @@
-"""What is measured: each case by name, in the order of the report."""
+"""The cases by name, in the order of the report."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from benchmarks.checks import Check, expecting
 
 
 class Measure(enum.Enum):
-    """What of a case is measured."""
+    """The measured quantity of a case."""
 
     RATE = "rate"
     """Elements in a second, in the steady state."""
     FIRST = "first"
     """Seconds from the description of a pipeline to some number of its outputs."""
     MEMORY = "memory"
-    """MiB that each worker process adds to the machine's use, shared memory counted in parts."""
+    """MiB of each worker process, shared memory divided by the number of its users."""
     IMPORT = "import"
-    """Seconds that a new process takes to import the library, and end."""
+    """Seconds that a new process takes to import the library, and to exit."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Case:
-    """One piece of work that every peer does as well as it can.
+    """One pipeline that every peer runs as well as it can.
 
     Attributes:
-        name: What it is called on the command line and in the report.
-        group: The heading that it stands under in the report.
-        summary: What is done, in a line.
-        check: What the first outputs must be.
-        measure: What is measured.
+        name: Its name on the command line and in the report.
+        group: Its heading in the report.
+        summary: One line of description.
+        check: Checks the first outputs.
+        measure: The measured quantity.
         unit: Of the measured value.
-        per_output: How many elements one output counts for.
-        outputs: How many outputs are waited for, where time is measured.
-        workers: How many worker processes the case has.
+        per_output: Number of elements of one output.
+        outputs: Number of outputs that are awaited, where time is measured.
+        workers: Number of worker processes.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Case:
 
     @property
     def more_is_better(self) -> bool:
-        """Whether a larger value is a better one."""
+        """Whether a larger value is better."""
         return self.measure is Measure.RATE
 
 

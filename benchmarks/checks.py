@@ -1,4 +1,4 @@
-"""What the outputs of a case must be, whoever made them: a fast wrong answer is no answer."""
+"""Checks of the outputs of a case, the same for every peer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks import work
 
 Check = Callable[[list[Any]], None]
-"""Takes the first outputs of a pipeline; raises `WrongOutputError` when they are not what they must be."""
+"""Takes the first outputs of a pipeline; raises `WrongOutputError` if they are wrong."""
 
 
 class WrongOutputError(Exception):
@@ -19,13 +19,13 @@ class WrongOutputError(Exception):
 
 
 def must(right: bool, expected: str, got: Any) -> None:
-    """Raises unless what was got is right."""
+    """Raise an error unless `right`."""
     if not right:
         raise WrongOutputError(f"expected {expected}, got {str(got)[:200]}")
 
 
 def column(output: Any, name: str = "x") -> np.ndarray:
-    """An output's array, whether it stands alone, in a dict or in a tuple of one."""
+    """Return an output's array, which may be alone, in a dict or in a tuple of one."""
     if isinstance(output, dict):
         output = output[name]
     if isinstance(output, (tuple, list)) and len(output) == 1:
@@ -34,12 +34,12 @@ def column(output: Any, name: str = "x") -> np.ndarray:
 
 
 def anything(outputs: list[Any]) -> None:
-    """There are outputs."""
+    """Check that there are outputs."""
     must(len(outputs) > 0, "outputs", outputs)
 
 
 def ints(outputs: list[Any], *, size: int, low: int, high: int, step: int = 1) -> None:
-    """Batches of whole numbers in a range, not in order and not all the same."""
+    """Check for batches of integers in a range."""
     values = [column(output) for output in outputs]
     for batch in values:
         must(batch.shape == (size,), f"a batch of {size} numbers", batch.shape)
@@ -49,32 +49,32 @@ def ints(outputs: list[Any], *, size: int, low: int, high: int, step: int = 1) -
 
 
 def in_order(outputs: list[Any], *, size: int) -> None:
-    """Batches of consecutive numbers from 0 on."""
+    """Check for batches of consecutive numbers from 0 on."""
     got = np.concatenate([column(output) for output in outputs])
     must(np.array_equal(got, np.arange(size * len(outputs))), "0, 1, 2, ...", got)
 
 
 def elements(outputs: list[Any]) -> None:
-    """Single numbers."""
+    """Check for single numbers."""
     must(all(np.asarray(x).shape == () for x in outputs), "single numbers", outputs)
 
 
 def shuffled(outputs: list[Any], **expected: Any) -> None:
-    """Batches of numbers in no order."""
+    """Check for batches of numbers in shuffled order."""
     ints(outputs, **expected)
     got = np.concatenate([column(output) for output in outputs])
     must(bool((np.diff(got) < 0).any()), "a shuffled order", got)
 
 
 def constant(outputs: list[Any], *, size: int, value: int) -> None:
-    """Batches of one number, here the length of every record."""
+    """Check for batches of one number, here the length of every record."""
     for output in outputs:
         got = column(output)
         must(got.shape == (size,) and bool((got == value).all()), f"{size} times {value}", got)
 
 
 def images(outputs: list[Any], *, size: int, dtype: str, labelled: bool) -> None:
-    """Batches of images of the right shape and type that are not blank."""
+    """Check for batches of images of the right shape and type that are not blank."""
     shape = (size, work.IMAGE_SIDE, work.IMAGE_SIDE, 3)
     for output in outputs:
         got = column(output, "image")
@@ -88,7 +88,7 @@ def images(outputs: list[Any], *, size: int, dtype: str, labelled: bool) -> None
 
 
 def arrays(outputs: list[Any], *, shape: tuple[int, ...], dtype: str) -> None:
-    """Arrays of the right shape and type."""
+    """Check for arrays of the right shape and type."""
     for output in outputs:
         got = column(output)
         must(got.shape == shape, f"shape {shape}", got.shape)
@@ -96,7 +96,7 @@ def arrays(outputs: list[Any], *, shape: tuple[int, ...], dtype: str) -> None:
 
 
 def rows(outputs: list[Any], *, shape: tuple[int, ...], full: bool) -> None:
-    """Packed rows of token numbers; full ones have no padding, which is 0."""
+    """Check for packed rows of token numbers; full rows have no padding, which is 0."""
     for output in outputs:
         got = column(output, "tokens")
         must(got.shape == shape, f"shape {shape}", got.shape)
@@ -107,7 +107,7 @@ def rows(outputs: list[Any], *, shape: tuple[int, ...], full: bool) -> None:
 
 
 def table(outputs: list[Any], *, size: int) -> None:
-    """Batches of all the columns of the Parquet file, in order."""
+    """Check for batches of all columns of the Parquet file, in order."""
     for number, output in enumerate(outputs):
         must(set(output) == {"id", "x", "text"}, "id, x and text", list(output))
         start = number * size
@@ -119,5 +119,5 @@ def table(outputs: list[Any], *, size: int) -> None:
 
 
 def expecting(check: Callable[..., None], **expected: Any) -> Check:
-    """A check with what it expects filled in."""
+    """Return a check with its expectations filled in."""
     return functools.partial(check, **expected)

@@ -1,4 +1,4 @@
-"""The files that cases read: made once, from fixed seeds, in a folder that every peer is given."""
+"""The files that cases read, created once from fixed seeds in a folder that all peers use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tarfile
 import numpy as np
 
 VERSION = 1
-"""Raised when what is written changes, so that a folder from an earlier run is made anew."""
+"""Increased when the files change, so that a folder from an earlier run is created again."""
 
 IMAGE_FILE_SIDE = 256
 SHARDS = 4
@@ -19,7 +19,7 @@ SHARDS = 4
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """How much of each kind is made; `Data` says what it is."""
+    """Number of items of each kind; `Data` describes them."""
 
     images: int = 512
     small_files: int = 4000
@@ -30,7 +30,7 @@ class Sizes:
 
 @dataclasses.dataclass(frozen=True)
 class Data:
-    """Where the files are."""
+    """Paths of the files."""
 
     folder: pathlib.Path
 
@@ -70,7 +70,7 @@ class Data:
 
 
 def make(folder: pathlib.Path, sizes: Sizes | None = None) -> Data:
-    """The files, made if they are not there; whole or not at all."""
+    """Create the files unless they exist completely, and return their paths."""
     data, sizes = Data(folder), sizes or Sizes()
     mark = folder / f"complete-{VERSION}"
     if mark.exists():
@@ -87,7 +87,7 @@ def make(folder: pathlib.Path, sizes: Sizes | None = None) -> Data:
 
 
 def write_images(data: Data, count: int) -> None:
-    """Smooth random pictures, so that they compress as photographs do."""
+    """Write smooth random images, which compress as photographs do."""
     from PIL import Image
 
     (data.folder / "images").mkdir()
@@ -100,7 +100,7 @@ def write_images(data: Data, count: int) -> None:
 
 
 def write_small_files(data: Data, count: int) -> None:
-    """Many files with little in each."""
+    """Write many small files."""
     (data.folder / "small").mkdir()
     for number in range(count):
         np.save(data.folder / f"small/{number:05d}.npy", np.full((256,), number, np.float32))
@@ -108,7 +108,7 @@ def write_small_files(data: Data, count: int) -> None:
 
 
 def write_shards(folder: pathlib.Path, name: str, files: list[str]) -> None:
-    """The same files in tar files, for those who read tar files."""
+    """Write the same files into tar files, for peers that read tar files."""
     for shard in range(SHARDS):
         with tarfile.open(folder / f"{name}-{shard}.tar", "w") as tar:
             for file in files[shard::SHARDS]:
@@ -116,7 +116,7 @@ def write_shards(folder: pathlib.Path, name: str, files: list[str]) -> None:
 
 
 def write_text(data: Data, count: int) -> None:
-    """Words whose frequencies fall as those of a language do."""
+    """Write words whose frequencies fall as those of a language do."""
     rng = np.random.default_rng(0)
     text = io.StringIO()
     for length in rng.integers(5, 300, count):
@@ -126,7 +126,7 @@ def write_text(data: Data, count: int) -> None:
 
 
 def write_array_record(data: Data, count: int) -> None:
-    """Records that no compression makes smaller."""
+    """Write incompressible records."""
     from array_record.python import array_record_module
 
     rng = np.random.default_rng(0)
@@ -137,7 +137,7 @@ def write_array_record(data: Data, count: int) -> None:
 
 
 def write_parquet(data: Data, count: int) -> None:
-    """Three columns of different kinds."""
+    """Write three columns of different types."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

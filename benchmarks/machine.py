@@ -1,4 +1,4 @@
-"""What the measurements ran on, in words that name no one's machine."""
+"""Description of the machine, without its name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import platform
 
 
 def describe() -> dict[str, str]:
-    """The machine, and how busy it was before anything was measured."""
+    """Return the machine's properties, and its load before the measurements."""
     return {
         "processor": processor(),
         "cores": str(len(os.sched_getaffinity(0))),
@@ -20,7 +20,7 @@ def describe() -> dict[str, str]:
 
 
 def field(file: str, name: str) -> str | None:
-    """A line `name : value` of a file of the system."""
+    """Return the value of a line `name : value` of a system file."""
     path = pathlib.Path(file)
     for line in path.read_text().splitlines() if path.exists() else ():
         key, _, value = line.partition(":")
@@ -30,11 +30,11 @@ def field(file: str, name: str) -> str | None:
 
 
 def processor() -> str:
-    """The processor's name."""
+    """Return the processor's name."""
     return field("/proc/cpuinfo", "model name") or platform.processor() or "unknown"
 
 
 def memory() -> str:
-    """All memory, in GiB."""
+    """Return all memory, in GiB."""
     total = field("/proc/meminfo", "MemTotal")
     return f"{int(total.split()[0]) / 2**20:.0f} GiB" if total else "unknown"

@@ -1,4 +1,4 @@
-"""The plots of a run, as SVG files that differ only where the results do."""
+"""The plots of a run, as reproducible SVG files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "figure.facecolor": "white",
 }
-# Told apart by people who see colours differently, and by shape.
+# Distinguishable with colour blindness, and by shape.
 LOOKS = dict(
     zip(
         [peer.name for peer in peers.ALL],
@@ -44,7 +44,7 @@ LOOKS = dict(
 
 
 def draw(results: Results, folder: pathlib.Path) -> dict[str, str]:
-    """Writes all plots there is something for; what each file shows, by its name."""
+    """Write all plots that have data; return the file names with their descriptions."""
     folder.mkdir(parents=True, exist_ok=True)
     with plt.rc_context(STYLE):
         drawn = {
@@ -64,19 +64,19 @@ def draw(results: Results, folder: pathlib.Path) -> dict[str, str]:
 
 
 def spread_of(results: Results, case: str, peer: str) -> Spread | None:
-    """What was measured, if anything was."""
+    """Return the spread of one peer in one case, or None."""
     outcome = results.find(case, peer)
     return summary.spread(outcome.values) if outcome is not None and outcome.values else None
 
 
 def look(peer: str) -> dict[str, Any]:
-    """How a peer is drawn, wherever it is."""
+    """Return the style of a peer."""
     color, marker = LOOKS[peer]
     return {"color": color, "marker": marker, "label": peers.BY_NAME[peer].title}
 
 
 def ratios(results: Results) -> Any:
-    """A dot for each comparison, on a scale where twice and half are equally far from 1."""
+    """Draw a dot for each comparison, on a logarithmic scale."""
     compared = summary.compare(results)
     names = [name for name in results.cases() if any(c.case == name for c in compared)]
     if not names:
@@ -105,7 +105,7 @@ def ratios(results: Results) -> Any:
 
 
 def lines(results: Results, points: dict[str, int], xlabel: str, ylabel: str) -> Any:
-    """A line for each peer over cases that differ in one number."""
+    """Draw a line for each peer over cases that differ in one number."""
     measured = {
         peer: {x: s for name, x in points.items() if (s := spread_of(results, name, peer))}
         for peer in results.peers()
@@ -128,7 +128,7 @@ def lines(results: Results, points: dict[str, int], xlabel: str, ylabel: str) ->
 
 
 def workers(results: Results) -> Any:
-    """How work grows with workers."""
+    """Draw the throughput over the number of workers."""
     figure = lines(results, HEAVY_WORKERS, "worker processes", "elements per second")
     if figure is not None:
         axes = figure.axes[0]
@@ -138,7 +138,7 @@ def workers(results: Results) -> Any:
 
 
 def lengths(results: Results) -> Any:
-    """How time grows with length."""
+    """Draw the time over the length."""
     figure = lines(results, LENGTHS, "elements in the data set", "seconds to 100 batches")
     if figure is not None:
         figure.axes[0].set_xscale("log")
@@ -147,16 +147,16 @@ def lengths(results: Results) -> Any:
 
 
 def start(results: Results) -> Any:
-    """Bars for what is paid before or beside the work."""
+    """Draw bars of start-up times and memory."""
     names = [c.name for c in cases.ALL if c.group == "Start and memory"]
     names = [name for name in names if spread_of(results, name, peers.OURS)]
     if not names:
         return None
     rows = -(-len(names) // 2)
     figure, grid = plt.subplots(rows, 2, figsize=(8, 1.9 * rows), squeeze=False)
-    for place, axes in enumerate(grid.flat):
-        if place < len(names):
-            bars(axes, results, names[place])
+    for position, axes in enumerate(grid.flat):
+        if position < len(names):
+            bars(axes, results, names[position])
         else:
             axes.set_visible(False)
     figure.tight_layout()
@@ -164,11 +164,11 @@ def start(results: Results) -> Any:
 
 
 def bars(axes: Any, results: Results, name: str) -> None:
-    """One case, a bar for each peer, this project's on top."""
+    """Draw one case, with a bar for each peer, this project's on top."""
     found = [(p, s) for p in results.peers() if (s := spread_of(results, name, p))]
-    for place, (peer, of) in enumerate(found):
+    for row, (peer, of) in enumerate(found):
         error = [[of.median - of.low], [of.high - of.median]]
-        axes.barh(-place, of.median, xerr=error, color=LOOKS[peer][0], capsize=2, height=0.7)
+        axes.barh(-row, of.median, xerr=error, color=LOOKS[peer][0], capsize=2, height=0.7)
     titles = [peers.BY_NAME[peer].title for peer, _ in found]
     axes.set_yticks(range(0, -len(found), -1), titles)
     axes.set_title(f"{name}, {cases.BY_NAME[name].unit}", fontsize=9)

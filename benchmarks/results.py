@@ -1,4 +1,4 @@
-"""What a run found: plain values that become JSON and come back from it."""
+"""Results of a run, as plain values with a JSON form."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ FORMAT = 1
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What one peer made of one case.
+    """The outcome of one case with one peer.
 
     Attributes:
         case: The case's name.
         peer: The peer's name.
-        values: What was measured, one value for each repetition; empty if it failed or was lacking.
-        failed: What went wrong, or None.
-        lacks: Why the peer has no such thing, or None.
+        values: One value for each repetition; empty without a measurement.
+        failed: The error, or None.
+        lacks: Why the peer has no counterpart, or None.
     """
 
     case: str
@@ -31,13 +31,13 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Results:
-    """A whole run.
+    """The results of a whole run.
 
     Attributes:
-        machine: What it ran on, in words.
-        settings: How long and how often it measured.
-        versions: Of each peer's distributions and Python, by the peer's name.
-        outcomes: In the order in which they were measured.
+        machine: Properties of the machine, by name.
+        settings: How long and how often values were measured.
+        versions: Versions of distributions and Python, by peer.
+        outcomes: All outcomes, in the order of measurement.
     """
 
     machine: dict[str, str]
@@ -46,23 +46,23 @@ class Results:
     outcomes: tuple[Outcome, ...]
 
     def find(self, case: str, peer: str) -> Outcome | None:
-        """The outcome of one peer in one case, if it was asked."""
+        """Return the outcome of one peer in one case, or None."""
         for outcome in self.outcomes:
             if (outcome.case, outcome.peer) == (case, peer):
                 return outcome
         return None
 
     def peers(self) -> list[str]:
-        """Who took part, in order."""
+        """Return the names of the peers, in order."""
         return list(dict.fromkeys(outcome.peer for outcome in self.outcomes))
 
     def cases(self) -> list[str]:
-        """What was measured, in order."""
+        """Return the names of the cases, in order."""
         return list(dict.fromkeys(outcome.case for outcome in self.outcomes))
 
 
 def to_json(results: Results) -> str:
-    """Text that a person can read and a version control system can compare."""
+    """Return results as indented JSON."""
     content: dict[str, Any] = {"format": FORMAT, **dataclasses.asdict(results)}
     content["outcomes"] = [
         {name: value for name, value in outcome.items() if value not in (None, ())}
@@ -72,7 +72,7 @@ def to_json(results: Results) -> str:
 
 
 def from_json(text: str) -> Results:
-    """What `to_json` wrote."""
+    """Return the results that `to_json` wrote."""
     content = json.loads(text)
     if content.get("format") != FORMAT:
         raise ValueError(
@@ -92,5 +92,5 @@ def from_json(text: str) -> Results:
 
 
 def read(path: pathlib.Path) -> Results:
-    """Results from a file."""
+    """Read results from a file."""
     return from_json(path.read_text())

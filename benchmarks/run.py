@@ -1,4 +1,4 @@
-"""Runs cases with all peers by turns, each peer in an environment and a process of its own."""
+"""Interleaved runs of cases with all peers, each peer in a separate environment and process."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from benchmarks.cases import Case, Measure
 from benchmarks.results import Outcome
 
 ROOT = pathlib.Path(__file__).parent.parent
-PATIENCE = 60.0
-"""Seconds after which a silent peer is given up."""
+ANSWER_TIMEOUT = 60.0
+"""Seconds after which a peer that does not answer has failed."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How long each value is measured for, how often, and how long a peer may be silent.
+    """How long each value is measured for, how often, and how long an answer may take.
 
-    Worker processes take long to start, so that cases with them have a number of repetitions of their own.
-    Where a case takes longer than `case_seconds`, it is repeated less, but `least_repetitions` times.
+    Worker processes take long to start, so cases with workers have a separate number of repetitions. A
+    case that takes longer than `case_seconds` is repeated less, but at least `least_repetitions` times.
     """
 
     seconds: float
@@ -37,14 +37,14 @@ class Settings:
     worker_repetitions: int
     least_repetitions: int = 1
     case_seconds: float = math.inf
-    patience: float = PATIENCE
+    timeout: float = ANSWER_TIMEOUT
 
 
 class PeerProcess:
-    """A process of `benchmarks.serve`, or of anything else that speaks its lines."""
+    """A process of `benchmarks.serve`, or another program with the same protocol."""
 
     def __init__(self, command: Sequence[str], log: pathlib.Path) -> None:
-        # Kept bytecode, or every start would compile a library anew and measure that.
+        # With bytecode files: otherwise every start would measure the compiler.
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         self._log = log.open("ab")
         self._process = subprocess.Popen(
@@ -66,34 +66,33 @@ class PeerProcess:
             self._lines.put(line)
         self._lines.put(b"")
 
-    def answer(self, patience: float) -> dict[str, Any]:
-        """The next line it says; an error in its name if it says none."""
+    def answer(self, timeout: float) -> dict[str, Any]:
+        """Return its next line, or an error if there is none in time."""
         try:
-            line = self._lines.get(timeout=patience)
+            line = self._lines.get(timeout=timeout)
         except queue.Empty:
-            return {"error": f"no answer within {patience:.0f} s"}
+            return {"error": f"no answer within {timeout:.0f} s"}
         if not line:
             return {"error": f"the process ended with code {self._process.wait()}"}
         try:
             return dict(json.loads(line))
         except ValueError:
-            return {"error": f"said {line[:80]!r}, expected a line of JSON"}
+            return {"error": f"answered {line[:80]!r}, expected a line of JSON"}
 
-    def ask(self, **question: Any) -> None:
-        """Says one line to it."""
+    def send(self, **request: Any) -> None:
+        """Write one request."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(question).encode() + b"\n")
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
 
-    def end(self, patience: float = 5.0) -> None:
-        """Ends it and whatever it has started."""
+    def end(self, timeout: float = 5.0) -> None:
+        """End it and all processes of its session."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(patience)
-        # What is left of its session, if anything is.
+            self._process.wait(timeout)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -104,72 +103,73 @@ class PeerProcess:
 
 
 Start = Callable[[str], PeerProcess]
-"""Starts the process of a peer, by its name."""
+"""Starts the process of a peer, by name."""
 
 
 class Pool:
-    """The processes of all peers, each started when first asked and again after it failed."""
+    """The processes of all peers, each started on first use and again after a failure."""
 
-    def __init__(self, start: Start, patience: float) -> None:
+    def __init__(self, start: Start, timeout: float) -> None:
         self._start = start
-        self._patience = patience
+        self._timeout = timeout
         self._running: dict[str, PeerProcess] = {}
         self.versions: dict[str, dict[str, str]] = {}
 
     def ready(self, peers: Sequence[str]) -> dict[str, str]:
-        """Starts who does not run, all at once; the errors of those who cannot, by name."""
+        """Start peers that do not run, concurrently; return the errors of those that fail, by name."""
         started = [peer for peer in peers if peer not in self._running]
         self._running |= {peer: self._start(peer) for peer in started}
         failed = {}
         for peer in started:
-            said = self._running[peer].answer(self._patience)
-            if "ready" in said:
-                self.versions[peer] = said["ready"]
+            answer = self._running[peer].answer(self._timeout)
+            if "ready" in answer:
+                self.versions[peer] = answer["ready"]
             else:
-                failed[peer] = said.get("error", f"said {said}, expected that it is ready")
+                failed[peer] = answer.get("error", f"answered {answer}, expected that it is ready")
                 self.end(peer)
         return failed
 
-    def ask(self, peer: str, **question: Any) -> dict[str, Any]:
-        """What a peer that is ready says to one question."""
-        self._running[peer].ask(**question)
-        said = self._running[peer].answer(self._patience)
-        if not {"value", "lacks"} & set(said):
-            # Whatever it has left behind must not disturb the next.
+    def ask(self, peer: str, **request: Any) -> dict[str, Any]:
+        """Send a request to a peer that is ready, and return its answer."""
+        self._running[peer].send(**request)
+        answer = self._running[peer].answer(self._timeout)
+        if not {"value", "cost", "lacks"} & set(answer):
+            # Its remains must not disturb the next measurement.
             self.end(peer)
-        return said
+        return answer
 
     def end(self, *peers: str) -> None:
-        """Ends the processes of these peers, or of all."""
+        """End the processes of these peers, or of all."""
         for peer in peers or list(self._running):
             self._running.pop(peer).end()
 
 
 def run_case(case: Case, peers: Sequence[str], pool: Pool, settings: Settings) -> list[Outcome]:
-    """Outcomes of one case, one for each peer.
+    """Return the outcomes of one case, one for each peer.
 
-    The peers take turns, so that whatever else the machine does meanwhile falls on all of them alike.
+    The repetitions of the peers are interleaved, so that other load of the machine affects all of them.
     """
     if case.measure is Measure.MEMORY:
-        # Nothing that earlier cases have left in a process shall be counted.
+        # Memory that earlier cases left in a process must not be counted.
         pool.end()
     failed = pool.ready(peers)
     lacks: dict[str, str] = {}
     values: dict[str, list[float]] = {peer: [] for peer in peers}
-    began = time.monotonic()
-    for turn in range(settings.worker_repetitions if case.workers else settings.repetitions):
-        if turn >= settings.least_repetitions and time.monotonic() - began > settings.case_seconds:
+    started = time.monotonic()
+    for repetition in range(settings.worker_repetitions if case.workers else settings.repetitions):
+        late = time.monotonic() - started > settings.case_seconds
+        if late and repetition >= settings.least_repetitions:
             break
         for peer in peers:
             if peer in failed or peer in lacks:
                 continue
-            said = pool.ask(peer, case=case.name, seconds=settings.seconds)
-            if "value" in said:
-                values[peer].append(said["value"])
-            elif "lacks" in said:
-                lacks[peer] = said["lacks"]
+            answer = pool.ask(peer, case=case.name, seconds=settings.seconds)
+            if "value" in answer:
+                values[peer].append(answer["value"])
+            elif "lacks" in answer:
+                lacks[peer] = answer["lacks"]
             else:
-                failed[peer] = said.get("error", f"said {said}, expected a value")
+                failed[peer] = answer.get("error", f"answered {answer}, expected a value")
     return [
         Outcome(
             case=case.name,
@@ -183,7 +183,7 @@ def run_case(case: Case, peers: Sequence[str], pool: Pool, settings: Settings) -
 
 
 def without_paths(text: str) -> str:
-    """An error's text without the place of this checkout."""
+    """Return an error's text without the path of this checkout."""
     return text.replace(f"{ROOT}/", "").replace(str(pathlib.Path.home()), "~")
 
 
@@ -193,41 +193,41 @@ def run(
     start: Start,
     settings: Settings,
     absent: Mapping[str, str],
-    say: Callable[[str], None] = print,
+    report: Callable[[str], None] = print,
 ) -> tuple[list[Outcome], dict[str, dict[str, str]]]:
-    """All outcomes, case by case, and all versions.
+    """Return all outcomes, case by case, and all versions.
 
     Args:
         cases: What is measured.
-        peers: Who is measured, by name, this project first.
+        peers: The names of the peers, this project first.
         start: Starts a peer's process.
         settings: How long and how often.
         absent: Peers that cannot run here, each with the reason.
-        say: Told about the progress.
+        report: Receives a line of progress for each case.
     """
     outcomes: list[Outcome] = []
     present = [peer for peer in peers if peer not in absent]
-    began = time.monotonic()
-    pool = Pool(start, settings.patience)
+    started = time.monotonic()
+    pool = Pool(start, settings.timeout)
     try:
         for number, case in enumerate(cases, 1):
             found = {o.peer: o for o in run_case(case, present, pool, settings)}
             for peer, reason in absent.items():
                 found[peer] = Outcome(case=case.name, peer=peer, failed=reason)
             outcomes += [found[peer] for peer in peers]
-            passed = time.monotonic() - began
-            say(f"[{number}/{len(cases)}, {passed:.0f} s] {case.name}: {brief(found)}")
+            passed = time.monotonic() - started
+            report(f"[{number}/{len(cases)}, {passed:.0f} s] {case.name}: {brief(found)}")
     finally:
         pool.end()
     return outcomes, pool.versions
 
 
 def brief(found: Mapping[str, Outcome]) -> str:
-    """A line about a case for whoever waits."""
-    parts = []
+    """Return a line of progress about a case."""
+    texts = []
     for peer, outcome in found.items():
         if outcome.failed is not None:
-            parts.append(f"{peer} FAILED ({outcome.failed})")
+            texts.append(f"{peer} FAILED ({outcome.failed})")
         elif outcome.values:
-            parts.append(f"{peer} {sorted(outcome.values)[len(outcome.values) // 2]:.4g}")
-    return ", ".join(parts)
+            texts.append(f"{peer} {sorted(outcome.values)[len(outcome.values) // 2]:.4g}")
+    return ", ".join(texts)

@@ -1,4 +1,4 @@
-"""Medians, ranges and ratios of what was measured."""
+"""Medians, ranges and ratios of results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.results import Outcome, Results
 
 @dataclasses.dataclass(frozen=True)
 class Spread:
-    """The median of some values and the range they lie in."""
+    """The median and the range of values."""
 
     median: float
     low: float
@@ -21,34 +21,34 @@ class Spread:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """This project against one peer in one case, so many times: above 1, this project is better."""
+    """This project against one peer in one case; a ratio above 1 means that this project is better."""
 
     case: str
     peer: str
     ratio: Spread
-    turns: int
+    repetitions: int
 
     @property
     def lost(self) -> bool:
-        """Whether the peer did better, in the median."""
+        """Whether the peer is better, in the median."""
         return self.ratio.median < 1
 
     @property
     def clear(self) -> bool:
-        """Whether all repetitions agree on who did better."""
+        """Whether all repetitions agree on which is better."""
         return self.ratio.high < 1 or self.ratio.low > 1
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Of at least one value."""
+    """Return the spread of at least one value."""
     return Spread(statistics.median(values), min(values), max(values))
 
 
 def ratio(case: str, ours: Outcome, theirs: Outcome) -> Spread | None:
-    """How many times better this project is, repetition by repetition; None if that cannot be said.
+    """Return how many times better this project is, by repetition, or None without values.
 
-    Each repetition of ours is compared with the peer's that was measured right after it: what disturbed
-    one most likely disturbed the other.
+    Each of our repetitions is compared with the peer's that was measured right after it, since other load
+    most likely affected both.
     """
     pairs = list(zip(ours.values, theirs.values, strict=False))
     if not pairs:
@@ -59,7 +59,7 @@ def ratio(case: str, ours: Outcome, theirs: Outcome) -> Spread | None:
 
 
 def compare(results: Results) -> list[Comparison]:
-    """All comparisons that can be made."""
+    """Return all comparisons."""
     made = []
     for case in results.cases():
         ours = results.find(case, peers.OURS)
@@ -71,6 +71,6 @@ def compare(results: Results) -> list[Comparison]:
                 continue
             found = ratio(case, ours, theirs)
             if found is not None:
-                turns = min(len(ours.values), len(theirs.values))
-                made.append(Comparison(case=case, peer=peer, ratio=found, turns=turns))
+                repetitions = min(len(ours.values), len(theirs.values))
+                made.append(Comparison(case=case, peer=peer, ratio=found, repetitions=repetitions))
     return made

@@ -1,4 +1,4 @@
-"""What the pipelines compute and where their elements come from, the same for every peer."""
+"""Functions and sources of the pipelines, the same for every peer."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ Element = dict[str, Any]
 
 
 def add_one(x: Any) -> Any:
-    """Next to nothing: what remains is the loader's own cost."""
+    """Add one: so little work that the loader's cost remains."""
     return x + 1
 
 
 def jitter(x: Any, rng: np.random.Generator) -> Any:
-    """A random draw for each element."""
+    """Add a random number."""
     return x + rng.integers(0, 5)
 
 
 def is_even(x: Any) -> bool:
-    """Keeps every second element."""
+    """Return whether a number is even."""
     return bool(x % 2 == 0)
 
 
 def heavy(x: Any) -> np.ndarray:
-    """Python arithmetic that holds the interpreter's lock, as much preprocessing does; 4 KiB out."""
+    """Compute in Python with the interpreter lock, as much preprocessing does; return 4 KiB."""
     total, x = 0, int(x)
     for step in range(HEAVY_STEPS):
         total += step * x
@@ -47,12 +47,12 @@ def heavy(x: Any) -> np.ndarray:
 
 
 def heavy_batch(xs: Any) -> np.ndarray:
-    """The heavy function over a whole batch."""
+    """Apply the heavy function to each element of a batch."""
     return np.stack([heavy(x) for x in xs])
 
 
 def normalize(element: Element) -> Element:
-    """Bytes of an image as numbers between 0 and 1."""
+    """Scale the bytes of an image to numbers between 0 and 1."""
     return {
         "image": element["image"].astype(np.float32) * np.float32(1 / 255),
         "label": element["label"],
@@ -60,7 +60,7 @@ def normalize(element: Element) -> Element:
 
 
 def decode(encoded: bytes) -> np.ndarray:
-    """A JPEG file's bytes as an array, cut to the middle 224 by 224."""
+    """Decode a JPEG file's bytes and crop the image."""
     from PIL import Image
 
     with Image.open(io.BytesIO(encoded)) as image:
@@ -68,29 +68,29 @@ def decode(encoded: bytes) -> np.ndarray:
 
 
 def crop(image: np.ndarray) -> np.ndarray:
-    """The middle 224 by 224 of an image."""
+    """Return the central 224 by 224 pixels of an image."""
     top, left = ((side - IMAGE_SIDE) // 2 for side in image.shape[:2])
     return np.ascontiguousarray(image[top : top + IMAGE_SIDE, left : left + IMAGE_SIDE])
 
 
 def read_image(path: str) -> np.ndarray:
-    """An image file, read and decoded."""
+    """Read and decode an image file."""
     return decode(pathlib.Path(path).read_bytes())
 
 
 def read_array(path: str) -> np.ndarray:
-    """A `.npy` file of one small array."""
+    """Read a `.npy` file of one small array."""
     array: np.ndarray = np.load(path)
     return array
 
 
 def token_ids(line: str) -> np.ndarray:
-    """Words of the made-up language (`w17`) as numbers."""
+    """Return words of the artificial language (`w17`) as numbers."""
     return np.asarray([int(word[1:]) for word in line.split()], np.int32)
 
 
 def tokenize(line: str) -> dict[str, np.ndarray]:
-    """A line of text as a packable element."""
+    """Return a line of text as a packable element."""
     return {"tokens": token_ids(line)}
 
 
@@ -98,7 +98,7 @@ def tokenize(line: str) -> dict[str, np.ndarray]:
 
 
 class Ints:
-    """The numbers below n, one Python call each."""
+    """The numbers below n, with one Python call for each."""
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -114,7 +114,7 @@ class Ints:
 
 
 class Images(Ints):
-    """Images that cost nothing to make and much to move."""
+    """Images that are cheap to create and expensive to move."""
 
     def __init__(self, n: int) -> None:
         super().__init__(n)
@@ -137,7 +137,7 @@ class LargeArrays(Ints):
 
 
 class Remote(Ints):
-    """Each read waits, as for an answer from far away."""
+    """The numbers below n; each read waits, as for remote storage."""
 
     def __getitem__(self, index: Any) -> Any:
         time.sleep(READ_SECONDS)
@@ -161,16 +161,16 @@ class Paths:
 
 
 def documents() -> list[dict[str, np.ndarray]]:
-    """Token arrays of 16 to 1500 tokens, for packing."""
+    """Return token arrays of 16 to 1500 tokens, for packing."""
     lengths = np.random.default_rng(0).integers(16, 1500, 4000)
     return [{"tokens": np.arange(1, n + 1, dtype=np.int32)} for n in lengths]
 
 
 def labels() -> list[dict[str, Any]]:
-    """A list of small Python objects, about 100 MB of them, as a data set kept in memory often is."""
+    """Return a list of small Python objects, about 100 MB, as in-memory datasets often are."""
     return [{"id": i, "name": f"record number {i:08d}", "tags": [i, i + 1]} for i in range(200_000)]
 
 
 def label_id(element: Element) -> int:
-    """The number of a record of `labels`."""
+    """Return the number of a record of `labels`."""
     return int(element["id"])

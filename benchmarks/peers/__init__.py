@@ -1,4 +1,4 @@
-"""Who is measured: what each peer needs, imports and calls itself, and which module holds its programs."""
+"""The peers: their names, dependencies and imports, and the modules of their programs."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from benchmarks.data import Data
 
 
 class Programs(Protocol):
-    """A module that writes the cases in one peer's own terms."""
+    """A module with the cases in one peer's API."""
 
     LACKS: Mapping[str, str]
-    """Cases that cannot be written, each with the reason."""
+    """Cases without a counterpart, each with the reason."""
 
     @staticmethod
     def programs(data: Data) -> Mapping[str, Callable[[], Iterable[Any]]]:
-        """For each case, what describes its pipeline anew."""
+        """Return functions that create the pipelines of the cases, by name."""
         ...
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Peer:
-    """A library that does the work.
+    """A library that is measured.
 
     Attributes:
-        name: On the command line and in the results.
-        title: For people.
-        module: Where its programs are, beside this file.
-        imports: How a user imports it: as much of it as a pipeline begins with.
-        distributions: Whose versions are reported.
+        name: Its name on the command line and in the results.
+        title: Its name in the report.
+        module: The module of its programs, beside this file.
+        imports: The statement that imports what a pipeline needs.
+        distributions: Distributions whose versions are reported.
         group: The dependency group of the root `pyproject.toml` that installs it.
-        notes: How its programs are written, where that is not obvious.
+        notes: Remarks on its programs.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Peer:
     notes: str = ""
 
     def programs(self) -> Programs:
-        """Imports the programs, and with them the library."""
+        """Import the programs, and thereby the library."""
         module = importlib.import_module(f"{__name__}.{self.module}")
         return cast(Programs, module)
 
@@ -68,7 +68,7 @@ ALL = [
         imports="from grain import MapDataset",
         distributions=("grain", "array-record", "numpy"),
         group="bench-google-grain",
-        notes="The very same programs as this project, from the same file.",
+        notes="The same programs as this project, from the same file.",
     ),
     Peer(
         name="torch",
@@ -78,8 +78,8 @@ ALL = [
         distributions=("torch", "numpy"),
         group="bench-torch",
         notes=(
-            "Indices are drawn with replacement, which spares it the list of all indices that "
-            "`shuffle=True` makes; only the cases of growing length and of the first batch use "
+            "Indices are drawn with replacement, which avoids the list of all indices that "
+            "`shuffle=True` creates; only the cases of growing length and of the first batch use "
             "`shuffle=True`. Filters are an `IterableDataset` written by hand. Batches are "
             "tensors."
         ),
@@ -92,7 +92,7 @@ ALL = [
         distributions=("datasets", "pyarrow", "numpy"),
         group="bench-datasets",
         notes=(
-            "Tables have 10^6 rows, not 10^7, so that they are made in reasonable time. Functions "
+            "Tables have 10^6 rows, not 10^7, so that they are created in reasonable time. Functions "
             "run on access (`with_transform`) or while streaming, never ahead of time into a "
             "cache. A streamed shuffle is one within a buffer of 1000."
         ),
@@ -105,7 +105,7 @@ ALL = [
         distributions=("spdl-core", "numpy"),
         group="bench-spdl",
         notes=(
-            "Its source gives whole batches of indices, which is quickest; where a case asks for "
+            "Its source yields whole batches of indices, which is fastest; where a case has "
             "single elements, each is a task. Worker processes are a process pool as the executor "
             "of a stage."
         ),
@@ -118,8 +118,8 @@ ALL = [
         distributions=("webdataset", "torch", "numpy"),
         group="bench-webdataset",
         notes=(
-            "Reads tar files from start to end and shuffles within a buffer of 1000: less than the "
-            "others do, and its way."
+            "Reads tar files from start to end and shuffles within a buffer of 1000, which is less "
+            "work than a global shuffle."
         ),
     ),
 ]

@@ -1,4 +1,4 @@
-"""The cases in the API that this project and google/grain share: one file, run in both environments."""
+"""The cases in the API that this project and google/grain share, run in both environments."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ ONE_THREAD = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
 
 
 class AddOne(grain.transforms.Map):
-    """The function of the loader cases, as its transform."""
+    """The function of the loader cases, as a transform."""
 
     def map(self, element: Any) -> Any:
-        """One more."""
+        """Add one."""
         return work.add_one(element)
 
 
 def workers(count: int, buffer: int = 2) -> Any:
-    """Options for worker processes."""
+    """Return options for worker processes."""
     return grain.MultiprocessingOptions(num_workers=count, per_worker_buffer_size=buffer)
 
 
 def loader(worker_count: int) -> Any:
-    """A DataLoader that shuffles, maps and batches."""
+    """Return a DataLoader that shuffles, maps and batches."""
     return grain.DataLoader(
         data_source=work.Ints(MANY),
         sampler=grain.samplers.IndexSampler(
@@ -59,52 +59,52 @@ def loader(worker_count: int) -> Any:
 
 
 def added(n: int = MANY) -> Any:
-    """A user's source, shuffled, mapped and batched."""
+    """Return a user's source, shuffled, mapped and batched."""
     return MapDataset.source(work.Ints(n)).shuffle(1).map(work.add_one).batch(128)
 
 
 def heavy(count: int) -> Any:
-    """A heavy function in worker processes."""
+    """Run a heavy function in worker processes."""
     ds: Any = MapDataset.source(work.Ints(MANY)).shuffle(1).map(work.heavy).batch(64)
     return ds.to_iter_dataset().mp_prefetch(workers(count, 4))
 
 
 def numbers(length: int) -> Any:
-    """Shuffled numbers in batches, over and over."""
+    """Return shuffled numbers in batches, repeated."""
     return MapDataset.range(length).shuffle(1).repeat().batch(128).to_iter_dataset(ONE_THREAD)
 
 
 def filter_batch_heavy() -> Any:
-    """A heavy function above what depends on what came before."""
+    """Run a heavy function above an order-dependent operation."""
     ds = MapDataset.source(work.Ints(MANY)).shuffle(1).filter(work.is_even)
     return ds.to_iter_dataset().batch(64).map(work.heavy_batch)
 
 
 def normalized() -> Any:
-    """Images as floats, in batches."""
+    """Return images as floats, in batches."""
     return MapDataset.source(work.Images(10**6)).shuffle(1).map(work.normalize).batch(64)
 
 
 def decoded(data: Data) -> Any:
-    """Images from files, in batches."""
+    """Return images from files, in batches."""
     ds = MapDataset.source(work.Paths(data.image_files)).shuffle(1).repeat()
     return ds.map(work.read_image).batch(32)
 
 
 def small_files(data: Data) -> Any:
-    """Small arrays from files, in batches."""
+    """Return small arrays from files, in batches."""
     ds = MapDataset.source(work.Paths(data.small_files)).shuffle(1).repeat()
     return ds.map(work.read_array).batch(64)
 
 
 def record_lengths(data: Data) -> Any:
-    """Lengths of the records of an ArrayRecord file, in no order, over and over."""
+    """Return lengths of the records of an ArrayRecord file, shuffled and repeated."""
     source = grain.sources.ArrayRecordDataSource(data.array_record)
     return MapDataset.source(source).shuffle(7).repeat().map(len)
 
 
 def packing(documents: Any) -> dict[str, Callable[[], Iterable[Any]]]:
-    """The three ways to pack documents into rows."""
+    """Return the three cases that pack documents into rows."""
     experimental = grain.experimental
     lengths = {"tokens": work.ROW_LENGTH}
 
@@ -125,7 +125,7 @@ def packing(documents: Any) -> dict[str, Callable[[], Iterable[Any]]]:
 
 
 def packed_text(lines: list[str]) -> Any:
-    """Lines of text, tokenized, joined, cut and batched."""
+    """Tokenize, join, split and batch lines of text."""
     ds = MapDataset.source(lines).shuffle(1).repeat().map(work.tokenize)
     rows = grain.experimental.ConcatThenSplitIterDataset(
         ds.to_iter_dataset(ONE_THREAD), length_struct={"tokens": work.TEXT_ROW_LENGTH}
@@ -134,7 +134,7 @@ def packed_text(lines: list[str]) -> Any:
 
 
 def programs(data: Data) -> Mapping[str, Callable[[], Iterable[Any]]]:
-    """All cases."""
+    """Return all cases."""
     shuffled = MapDataset.range(MANY).shuffle(42).map(work.add_one)
     records = work.labels
     made: dict[str, Callable[[], Iterable[Any]]] = {

@@ -26,7 +26,7 @@ LACKS: Mapping[str, str] = {
 }
 
 datasets.disable_progress_bars()
-# A table that was made before, in another run, would otherwise be taken from a file.
+# Otherwise a table of an earlier run would be read from a file.
 datasets.disable_caching()
 
 ROWS = 10**6
@@ -36,64 +36,64 @@ Batch = dict[str, Any]
 
 @functools.cache
 def ints(n: int = ROWS) -> datasets.Dataset:
-    """The numbers below n as a table."""
+    """Return the numbers below n as a table."""
     return datasets.Dataset.from_dict({"x": np.arange(n)})
 
 
 def add_one(batch: Batch) -> Batch:
-    """The function of one element, on each of a batch."""
+    """Apply the function to each element of a batch."""
     return {"x": np.asarray([work.add_one(x) for x in batch["x"]])}
 
 
 def stream(dataset: datasets.Dataset) -> datasets.IterableDataset:
-    """A table as a shuffled stream."""
+    """Return a table as a shuffled stream."""
     return dataset.to_iterable_dataset().shuffle(seed=1, buffer_size=BUFFER)
 
 
 def even(example: Batch) -> bool:
-    """The filter, on a row."""
+    """Apply the filter to a row."""
     return work.is_even(example["x"])
 
 
 def joined(batch: Batch, *, length: int) -> Batch:
-    """Tokens of many documents joined and cut, as the library's own guides do it."""
+    """Join and split the tokens of many documents, as the library's guides do."""
     tokens = np.concatenate([np.asarray(row) for row in batch["tokens"]])
     rows = len(tokens) // length
     return {"tokens": list(tokens[: rows * length].reshape(rows, length))}
 
 
 def tokenize(batch: Batch) -> Batch:
-    """Lines of text as token numbers."""
+    """Return lines of text as token numbers."""
     return {"tokens": [work.token_ids(line) for line in batch["text"]]}
 
 
 def read_images(batch: Batch) -> Batch:
-    """Images that the library has decoded, cut."""
+    """Crop images that the library has decoded."""
     images = [work.crop(np.asarray(image.convert("RGB"))) for image in batch["image"]]
     return {"image": np.stack(images)}
 
 
 def read_arrays(batch: Batch) -> Batch:
-    """Small arrays, by file name."""
+    """Read small arrays by file name."""
     return {"x": np.stack([work.read_array(path) for path in batch["path"]])}
 
 
 def mixed() -> Any:
-    """Three streams by weight."""
-    parts = [stream(ints()) for _ in range(3)]
-    mixture = datasets.interleave_datasets(parts, probabilities=[0.5, 0.3, 0.2], seed=0)
+    """Mix three streams by weight."""
+    streams = [stream(ints()) for _ in range(3)]
+    mixture = datasets.interleave_datasets(streams, probabilities=[0.5, 0.3, 0.2], seed=0)
     return mixture.with_format("numpy").batch(128)
 
 
 def packed_documents() -> Any:
-    """Documents joined and cut into rows."""
+    """Join documents and split them into rows."""
     table = datasets.Dataset.from_dict({"tokens": [d["tokens"] for d in work.documents()]})
     join = functools.partial(joined, length=work.ROW_LENGTH)
     return table.to_iterable_dataset().map(join, batched=True).with_format("numpy")
 
 
 def packed_text(data: Data) -> Any:
-    """Lines tokenized, joined, cut into rows and batched."""
+    """Tokenize and join lines, split them into rows and batch."""
     table = datasets.Dataset.from_dict({"text": data.lines()})
     tokens = stream(table).map(tokenize, batched=True, remove_columns=["text"])
     join = functools.partial(joined, length=work.TEXT_ROW_LENGTH)
@@ -101,26 +101,26 @@ def packed_text(data: Data) -> Any:
 
 
 def decoded(data: Data) -> Any:
-    """Images from files, decoded by the library."""
+    """Return images from files, decoded by the library."""
     table = datasets.Dataset.from_dict({"image": data.image_files})
     table = table.cast_column("image", datasets.Image())
     return table.shuffle(seed=1).with_transform(read_images).iter(32, drop_last_batch=True)
 
 
 def parquet_rows(data: Data) -> Any:
-    """Rows of a Parquet file as they come."""
+    """Stream the rows of a Parquet file."""
     table = datasets.load_dataset("parquet", data_files=data.parquet, split="train", streaming=True)
     return table.with_format("numpy").batch(128, drop_last_batch=True)
 
 
 def shuffled(n: int) -> Any:
-    """Shuffled numbers in batches, the table made anew."""
+    """Return shuffled numbers in batches, from a new table."""
     table = ints.__wrapped__(n)
     return table.shuffle(seed=1).with_format("numpy").iter(128, drop_last_batch=True)
 
 
 def programs(data: Data) -> Mapping[str, Callable[[], Iterable[Any]]]:
-    """All cases that the library has."""
+    """Return all cases that the library supports."""
     ordinary = functools.cache(lambda: ints().shuffle(seed=42).with_transform(add_one))
     paths = functools.cache(
         lambda: datasets.Dataset.from_dict({"path": data.small_files}).shuffle(seed=1)

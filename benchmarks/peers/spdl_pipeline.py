@@ -55,30 +55,30 @@ class Shuffled:
 
 
 def gathered(indices: Iterable[int], size: int) -> Iterator[list[int]]:
-    """Indices in full batches."""
+    """Yield indices in full batches."""
     iterator = iter(indices)
     while len(batch := list(itertools.islice(iterator, size))) == size:
         yield batch
 
 
 def batch_of(source: Source, function: Callable[[Any], Any], indices: list[int]) -> np.ndarray:
-    """Elements of a batch, each computed, put together."""
+    """Compute the elements of a batch and stack them."""
     return np.stack([np.asarray(function(source[index])) for index in indices])
 
 
 def image_batch(source: Source, function: Callable[[Any], Any], indices: list[int]) -> Any:
-    """A batch of images with labels."""
+    """Return a batch of images with labels."""
     elements = [function(source[index]) for index in indices]
     return {name: np.stack([e[name] for e in elements]) for name in ("image", "label")}
 
 
 def same(x: Any) -> Any:
-    """Changes nothing."""
+    """Return the argument."""
     return x
 
 
 def ended(pipeline: Any, pool: ProcessPoolExecutor | None = None) -> Iterator[Any]:
-    """The outputs of a pipeline, which is stopped at the end, and its processes with it."""
+    """Yield the outputs of a pipeline, and stop it and its processes at the end."""
     try:
         with pipeline.auto_stop():
             yield from pipeline.get_iterator(timeout=60)
@@ -94,7 +94,7 @@ def batches(
     threads: int = 1,
     workers: int = 0,
 ) -> Iterator[Any]:
-    """Indices gathered into batches, then computed in threads or in worker processes."""
+    """Gather indices into batches, and compute them in threads or worker processes."""
     pool = None
     if workers:
         pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
@@ -105,7 +105,7 @@ def batches(
 
 
 def each(indices: Iterable[int], size: int, function: Callable[[Any], Any]) -> Iterator[Any]:
-    """Each element a task in threads, then batches."""
+    """Compute each element as a task in threads, then batch."""
     builder = PipelineBuilder().add_source(indices)
     builder = builder.pipe(function, concurrency=THREADS, output_order="input")
     if size > 1:
@@ -114,13 +114,13 @@ def each(indices: Iterable[int], size: int, function: Callable[[Any], Any]) -> I
 
 
 def even_batches(function: Callable[[Any], Any], size: int, workers: int = 0) -> Iterator[Any]:
-    """Filtered elements in batches, then a function on the batch."""
+    """Apply a function to batches of filtered elements."""
     evens = (x for x in Shuffled(MANY) if work.is_even(x))
     return batches(evens, size, function, workers=workers)
 
 
 def programs(data: Data) -> Mapping[str, Callable[[], Iterable[Any]]]:
-    """All cases that SPDL has."""
+    """Return all cases that SPDL supports."""
     one = functools.partial(batch_of, work.Ints(MANY), work.add_one)
     heavy = functools.partial(batch_of, work.Ints(MANY), work.heavy)
     plain = functools.partial(image_batch, work.Images(10**6), same)

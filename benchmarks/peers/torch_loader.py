@@ -64,12 +64,12 @@ class RecordLengths(Dataset):
         return len(self.source)
 
     def __getitems__(self, indices: list[int]) -> list[int]:
-        """The whole batch."""
+        """Return the whole batch."""
         return [len(record) for record in self.source.__getitems__(indices)]
 
 
 class EvenInts(IterableDataset):
-    """Shuffled even numbers; each worker draws its own."""
+    """Shuffled even numbers; each worker draws others."""
 
     def __iter__(self) -> Iterator[int]:
         worker = get_worker_info()
@@ -81,7 +81,7 @@ class EvenInts(IterableDataset):
 
 
 def random(dataset: Any, batch: int, workers: int = 0, ahead: int = 2) -> Any:
-    """A loader that draws indices with replacement, without end."""
+    """Return an endless loader that draws indices with replacement."""
     return DataLoader(
         dataset,
         batch_size=batch,
@@ -92,12 +92,12 @@ def random(dataset: Any, batch: int, workers: int = 0, ahead: int = 2) -> Any:
 
 
 def shuffled(dataset: Any, workers: int = 0) -> Any:
-    """A loader that shuffles all indices first."""
+    """Return a loader that shuffles all indices first."""
     return DataLoader(dataset, batch_size=128, shuffle=True, drop_last=True, num_workers=workers)
 
 
 def filter_batch_heavy(workers: int) -> Any:
-    """A heavy function on batches of filtered elements."""
+    """Apply a heavy function to batches of filtered elements."""
     return DataLoader(
         EvenInts(),
         batch_size=64,
@@ -108,7 +108,7 @@ def filter_batch_heavy(workers: int) -> Any:
 
 
 def programs(data: Data) -> Mapping[str, Callable[[], Iterable[Any]]]:
-    """All cases that torch has."""
+    """Return all cases that torch supports."""
     added = Mapped(work.Ints(MANY), work.add_one)
     million = Mapped(work.Ints(10**6), work.add_one)
     normalized = Mapped(work.Images(10**6), work.normalize)

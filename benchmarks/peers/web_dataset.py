@@ -34,48 +34,48 @@ LACKS: Mapping[str, str] = {
 
 
 def count(n: int) -> Iterator[int]:
-    """Numbers in order, as a source of samples."""
+    """Yield numbers in order, as a source of samples."""
     yield from range(n)
 
 
 def read_array(encoded: bytes) -> np.ndarray:
-    """A small array from a file's bytes."""
+    """Return a small array from a file's bytes."""
     array: np.ndarray = np.load(io.BytesIO(encoded))
     return array
 
 
 def stacked(samples: list[Any]) -> np.ndarray:
-    """A batch of arrays or numbers."""
+    """Stack a batch of arrays or numbers."""
     return np.stack([np.asarray(s[0] if isinstance(s, tuple) else s) for s in samples])
 
 
 def samples(shards: list[str], suffix: str, function: Callable[[bytes], Any], size: int) -> Any:
-    """Samples of tar files, shuffled within a buffer, computed and batched."""
+    """Return samples of tar files, shuffled within a buffer, computed and batched."""
     ds = wds.WebDataset(shards, shardshuffle=len(shards), empty_check=False).shuffle(BUFFER)
     ds = ds.to_tuple(suffix).map_tuple(function)
     return ds.batched(size, collation_fn=stacked, partial=False)
 
 
 def loader(dataset: Any, workers: int) -> Any:
-    """Batches from worker processes, each with shards of its own."""
+    """Return batches from worker processes, each with different shards."""
     return wds.WebLoader(dataset.repeat(), batch_size=None, num_workers=workers)
 
 
 def numbers(*stages: Any) -> Any:
-    """Numbers through stages."""
+    """Pass numbers through stages."""
     return wds.DataPipeline(functools.partial(count, MANY), *stages)
 
 
 def mixed() -> Any:
-    """Three streams by weight."""
+    """Mix three streams by weight."""
     source = functools.partial(count, 10**6)
-    parts = [wds.DataPipeline(source, wds.shuffle(BUFFER)) for _ in range(3)]
+    streams = [wds.DataPipeline(source, wds.shuffle(BUFFER)) for _ in range(3)]
     batch = wds.batched(128, collation_fn=stacked, partial=False)
-    return wds.DataPipeline(wds.RandomMix(parts, [0.5, 0.3, 0.2]), batch)
+    return wds.DataPipeline(wds.RandomMix(streams, [0.5, 0.3, 0.2]), batch)
 
 
 def programs(data: Data) -> Mapping[str, Callable[[], Iterable[Any]]]:
-    """All cases that WebDataset has."""
+    """Return all cases that WebDataset supports."""
     batch = wds.batched(128, collation_fn=stacked, partial=False)
 
     def images() -> Any:

@@ -1,4 +1,4 @@
-"""Every case runs for a moment with this project and gives what it must."""
+"""Every case runs with this project and has the right outputs."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def test_each_peer_has_a_dependency_group_in_the_same_order():
     assert [peer.group for peer in peers.ALL] == of_peers
 
 
-def test_files_are_made_once(files):
+def test_files_are_created_once(files):
     before = {path: path.stat().st_mtime_ns for path in files.folder.iterdir()}
     data.make(files.folder)
     assert {path: path.stat().st_mtime_ns for path in files.folder.iterdir()} == before
 
 
-def test_files_of_another_version_are_made_anew(tmp_path):
+def test_files_of_another_version_are_created_again(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data/complete-0").touch()
     sizes = data.Sizes(images=4, small_files=4, lines=2, records=2, rows=2)
@@ -127,7 +127,7 @@ def test_checks_accept_arrays_in_dicts_and_tuples_of_one():
 
 
 class Counted:
-    """Three outputs, and what happened to their iterators."""
+    """Three outputs, and the number of iterators made and closed."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -141,7 +141,7 @@ class Counted:
             self.closed += 1
 
 
-def test_a_pipeline_that_ends_begins_again_and_is_closed_each_time():
+def test_a_pipeline_that_ends_is_restarted_and_closed_each_time():
     counted = Counted()
     stream = measure.endlessly(counted)
     assert list(itertools.islice(stream, 7)) == [0, 1, 2, 0, 1, 2, 0]
@@ -149,18 +149,18 @@ def test_a_pipeline_that_ends_begins_again_and_is_closed_each_time():
     assert counted.made == counted.closed == 3
 
 
-def test_a_pipeline_that_gives_nothing_is_an_error_and_not_an_endless_loop():
-    with pytest.raises(ValueError, match="gave nothing"):
+def test_a_pipeline_without_outputs_is_an_error_and_not_an_endless_loop():
+    with pytest.raises(ValueError, match="no outputs"):
         next(measure.endlessly(list))
 
 
-def test_a_program_that_does_other_work_is_not_measured():
+def test_a_program_with_other_outputs_is_not_measured():
     with pytest.raises(WrongOutputError):
         measure.measure(cases.BY_NAME["range_batch"], lambda: [np.zeros(128)] * 9, "grain", 0.01)
 
 
-def test_memory_needs_the_workers_it_is_divided_by():
+def test_memory_without_workers_is_an_error():
     case = cases.BY_NAME["memory_list_mp2"]
     outputs = [np.arange(128)[::-1].copy() for _ in range(20)]
-    with pytest.raises(ValueError, match="2 workers were asked for"):
+    with pytest.raises(ValueError, match="expected 2 workers"):
         measure.memory(case, lambda: outputs)

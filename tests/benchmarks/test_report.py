@@ -1,4 +1,4 @@
-"""The report of made-up results says what they say."""
+"""The report shows the values of given results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from benchmarks import page, plots, results, summary
 from benchmarks.results import Outcome, Results
 
-MADE_UP = Results(
+RESULTS = Results(
     machine={"processor": "Abacus", "cores": "2"},
     settings={
         "seconds": 0.4,
@@ -36,11 +36,11 @@ MADE_UP = Results(
 
 
 def comparison(case, peer):
-    [found] = [c for c in summary.compare(MADE_UP) if (c.case, c.peer) == (case, peer)]
+    [found] = [c for c in summary.compare(RESULTS) if (c.case, c.peer) == (case, peer)]
     return found
 
 
-def test_a_ratio_compares_the_values_of_one_turn():
+def test_a_ratio_compares_the_values_of_one_repetition():
     assert comparison("range_batch", "torch").ratio == summary.Spread(2, 1, 4)
     assert comparison("range_batch", "spdl").ratio == summary.Spread(0.5, 0.4, 2)
 
@@ -50,7 +50,7 @@ def test_less_time_is_better():
     assert comparison("import", "spdl").ratio.median == 0.5
 
 
-def test_a_loss_is_clear_if_every_turn_was_lost():
+def test_a_loss_is_clear_if_every_repetition_was_lost():
     assert comparison("heavy_mp1", "torch").lost
     assert comparison("heavy_mp1", "torch").clear
     assert comparison("range_batch", "spdl").lost
@@ -59,18 +59,18 @@ def test_a_loss_is_clear_if_every_turn_was_lost():
     assert not comparison("heavy_mp2", "torch").clear
 
 
-def test_only_what_both_have_measured_is_compared():
-    compared = {(c.case, c.peer) for c in summary.compare(MADE_UP)}
+def test_only_cases_that_both_have_measured_are_compared():
+    compared = {(c.case, c.peer) for c in summary.compare(RESULTS)}
     assert ("heavy_mp1", "spdl") not in compared
     assert ("heavy_mp2", "spdl") not in compared
 
 
-def test_results_come_back_from_json():
-    assert results.from_json(results.to_json(MADE_UP)) == MADE_UP
+def test_results_survive_json():
+    assert results.from_json(results.to_json(RESULTS)) == RESULTS
 
 
 def test_results_of_another_format_are_refused():
-    text = results.to_json(MADE_UP).replace('"format": 1', '"format": 0')
+    text = results.to_json(RESULTS).replace('"format": 1', '"format": 0')
     with pytest.raises(ValueError, match="format 0, expected 1"):
         results.from_json(text)
 
@@ -80,19 +80,19 @@ def lines_of(text, start):
 
 
 def test_the_table_has_values_ratios_and_marks_losses():
-    [line] = lines_of(page.text_report(MADE_UP), "| `range_batch`<br>")
+    [line] = lines_of(page.text_report(RESULTS), "| `range_batch`<br>")
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells[1:] == ["200 elements/s (100 to 400)", "2 (1 to 4)", "**0.5 (0.4 to 2)**"]
 
 
-def test_the_table_tells_a_failure_from_what_is_lacking():
-    text = page.text_report(MADE_UP)
+def test_the_table_distinguishes_failed_and_missing_cases():
+    text = page.text_report(RESULTS)
     assert lines_of(text, "| `heavy_mp1`<br>")[0].endswith("| *failed* |")
     assert lines_of(text, "| `heavy_mp2`<br>")[0].endswith("| — |")
 
 
-def test_losses_are_listed_worst_first_and_failures_with_their_words():
-    text = page.page(MADE_UP, {})
+def test_losses_are_listed_worst_first_and_failures_with_their_errors():
+    text = page.page(RESULTS, {})
     lost = text.split("## Where peers did better")[1].split("##")[0]
     assert [line.split("`")[1] for line in lines_of(lost, "| `")] == [
         "heavy_mp1",
@@ -105,21 +105,21 @@ def test_losses_are_listed_worst_first_and_failures_with_their_words():
 
 
 def test_a_loss_in_a_single_repetition_is_called_that():
-    once = tuple(dataclasses.replace(o, values=o.values[:1]) for o in MADE_UP.outcomes)
-    text = page.losses(dataclasses.replace(MADE_UP, outcomes=once))
+    once = tuple(dataclasses.replace(o, values=o.values[:1]) for o in RESULTS.outcomes)
+    text = page.losses(dataclasses.replace(RESULTS, outcomes=once))
     assert "one repetition" in lines_of(text, "| `heavy_mp1`")[0]
     assert "every repetition" not in text
 
 
-def test_no_losses_and_no_failures_are_said_to_be_none():
-    won = tuple(o for o in MADE_UP.outcomes if o.case == "range_batch" and o.peer != "spdl")
-    text = page.page(dataclasses.replace(MADE_UP, outcomes=won), {})
+def test_a_report_without_losses_and_failures_says_so():
+    won = tuple(o for o in RESULTS.outcomes if o.case == "range_batch" and o.peer != "spdl")
+    text = page.page(dataclasses.replace(RESULTS, outcomes=won), {})
     assert "In no case of this run did a peer do better" in text
     assert "Nothing failed." in text
 
 
-def test_the_page_describes_the_machine_the_versions_and_what_is_lacking():
-    text = page.page(MADE_UP, {"ratios.svg": "All ratios"})
+def test_the_page_describes_the_machine_the_versions_and_missing_cases():
+    text = page.page(RESULTS, {"ratios.svg": "All ratios"})
     assert "| processor | Abacus |" in text
     assert "| torch DataLoader | torch 2.13.0 |" in text
     assert "| SPDL | not installed |" in text
@@ -129,7 +129,7 @@ def test_the_page_describes_the_machine_the_versions_and_what_is_lacking():
 
 
 def test_the_page_of_a_quick_run_says_so():
-    quick = dataclasses.replace(MADE_UP, settings={**MADE_UP.settings, "quick": True})
+    quick = dataclasses.replace(RESULTS, settings={**RESULTS.settings, "quick": True})
     assert "figures of a quick run" in page.page(quick, {})
 
 
@@ -141,15 +141,15 @@ def test_numbers_are_short(value, text):
     assert page.number(value) == text
 
 
-def test_plots_are_drawn_of_what_there_is_and_the_same_each_time(tmp_path):
-    shown = plots.draw(MADE_UP, tmp_path / "one")
+def test_plots_are_drawn_for_available_results_and_are_reproducible(tmp_path):
+    shown = plots.draw(RESULTS, tmp_path / "one")
     assert set(shown) == {"ratios.svg", "workers.svg", "start.svg"}
     assert {file.name for file in (tmp_path / "one").iterdir()} == set(shown)
-    plots.draw(MADE_UP, tmp_path / "two")
+    plots.draw(RESULTS, tmp_path / "two")
     for name in shown:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
-def test_nothing_is_drawn_of_nothing(tmp_path):
+def test_no_plot_is_drawn_without_results(tmp_path):
     failed = (Outcome(case="range_batch", peer="grain", failed="it"),)
-    assert plots.draw(dataclasses.replace(MADE_UP, outcomes=failed), tmp_path) == {}
+    assert plots.draw(dataclasses.replace(RESULTS, outcomes=failed), tmp_path) == {}

@@ -1,4 +1,4 @@
-"""Peers take turns; what a peer does wrong is reported and harms no one else."""
+"""Peers are interleaved, and a peer that fails is reported without affecting the others."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from benchmarks import cases, page, plots, results
 from benchmarks.run import ROOT, PeerProcess, Settings, run, without_paths
 
 CASE = cases.BY_NAME["range_batch"]
-PATIENT = Settings(seconds=0.01, repetitions=3, worker_repetitions=2)
+SETTINGS = Settings(seconds=0.01, repetitions=3, worker_repetitions=2)
 
-# A peer that says it is ready, writes its name down when asked, and answers.
+# A peer that is ready, appends its name to a log for each request, and answers.
 GOOD = """
 import json, sys
 name, log = sys.argv[1:]
@@ -29,17 +29,17 @@ for line in sys.stdin:
 READY = "import sys; print('{\"ready\": {}}', flush=True)\n"
 BAD = {
     "dies at once": ("import sys; sys.exit(3)", "ended with code 3"),
-    "is neither ready nor not": ('print("{}", flush=True); input()', "expected that it is ready"),
-    "answers without an answer": (READY + "print('{}', flush=True); sys.stdin.read()", "a value"),
-    "dies when asked": (READY + "sys.stdin.readline(); sys.exit(4)", "ended with code 4"),
-    "is no JSON": (READY + "sys.stdin.readline(); print('well', flush=True)", "said b'well"),
+    "is not ready": ('print("{}", flush=True); input()', "expected that it is ready"),
+    "answers without a value": (READY + "print('{}', flush=True); sys.stdin.read()", "a value"),
+    "dies at a request": (READY + "sys.stdin.readline(); sys.exit(4)", "ended with code 4"),
+    "is no JSON": (READY + "sys.stdin.readline(); print('well', flush=True)", "answered b'well"),
     "raises": ('print(\'{"error": "KeyError: x"}\', flush=True)', "KeyError: x"),
 }
 
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts programs by the names of peers; each good one writes its name to the same file."""
+    """Return a function that starts a program by the name of a peer."""
     programs = {}
 
     def begin(peer):
@@ -52,49 +52,49 @@ def start(tmp_path):
     return begin
 
 
-def outcomes(start, peers, settings=PATIENT, absent=()):
-    found, versions = run([CASE], peers, start, settings, dict(absent), say=lambda text: None)
+def outcomes(start, peers, settings=SETTINGS, absent=()):
+    found, versions = run([CASE], peers, start, settings, dict(absent), report=lambda text: None)
     return {outcome.peer: outcome for outcome in found}, versions
 
 
-def test_peers_take_turns(start):
+def test_peers_are_interleaved(start):
     found, versions = outcomes(start, ["a", "b", "c"])
     assert start.order.read_text() == "abcabcabc"
     assert found["b"].values == (2, 5, 8)
     assert versions["a"] == {"thing": "1"}
 
 
-def test_cases_with_workers_have_repetitions_of_their_own(start):
-    run([cases.BY_NAME["heavy_mp2"]], ["a", "b"], start, PATIENT, {}, say=lambda text: None)
+def test_cases_with_workers_have_a_separate_number_of_repetitions(start):
+    run([cases.BY_NAME["heavy_mp2"]], ["a", "b"], start, SETTINGS, {}, report=lambda text: None)
     assert start.order.read_text() == "abab"
 
 
-def test_a_case_that_takes_long_is_repeated_less_but_not_too_little(start):
-    settings = dataclasses.replace(PATIENT, least_repetitions=2, case_seconds=0)
+def test_a_case_that_takes_long_is_repeated_the_least_number_of_times(start):
+    settings = dataclasses.replace(SETTINGS, least_repetitions=2, case_seconds=0)
     found, _ = outcomes(start, ["a", "b"], settings)
     assert start.order.read_text() == "abab"
     assert found["a"].values == (1, 3)
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_peer_that_fails_is_reported_and_the_others_go_on(start, name):
-    start.programs["b"], said = BAD[name]
+def test_a_peer_that_fails_is_reported_and_the_others_continue(start, name):
+    start.programs["b"], error = BAD[name]
     found, _ = outcomes(start, ["a", "b", "c"])
     assert start.order.read_text() == "acacac"
-    assert said in found["b"].failed
+    assert error in found["b"].failed
     assert found["b"].values == ()
     assert found["a"].failed is None
 
 
-def test_a_silent_peer_is_given_up(start):
+def test_a_peer_that_does_not_answer_fails(start):
     start.programs["a"] = "import sys; sys.stdin.read()"
     found, _ = outcomes(
-        start, ["a"], Settings(seconds=0.01, repetitions=1, worker_repetitions=1, patience=0.1)
+        start, ["a"], Settings(seconds=0.01, repetitions=1, worker_repetitions=1, timeout=0.1)
     )
     assert found["a"].failed == "no answer within 0 s"
 
 
-def test_what_a_peer_lacks_is_not_asked_for(start):
+def test_a_case_that_a_peer_lacks_is_not_requested_again(start):
     start.programs["a"] = READY + 'input(); print(\'{"lacks": "no tars"}\', flush=True); input()'
     found, versions = outcomes(start, ["a", "b"])
     assert found["a"].lacks == "no tars"
@@ -108,31 +108,31 @@ def test_a_peer_that_died_is_started_again_for_the_next_case(start):
     start.programs["a"] += "sys.exit(5) if case == 'mix3' else print('{\"value\": 7}', flush=True)"
     wanted = [cases.BY_NAME["mix3"], CASE]
     once = Settings(seconds=0.01, repetitions=1, worker_repetitions=1)
-    died, lives = run(wanted, ["a"], start, once, {}, say=lambda text: None)[0]
+    died, lives = run(wanted, ["a"], start, once, {}, report=lambda text: None)[0]
     assert died.failed == "the process ended with code 5"
     assert lives.values == (7,)
 
 
 def test_a_peer_keeps_its_process_from_case_to_case_but_not_where_memory_is_measured(start):
-    begun = []
+    started = []
 
     def counted(peer):
-        begun.append(peer)
+        started.append(peer)
         return start(peer)
 
     wanted = [cases.BY_NAME[name] for name in ("mix3", "range_batch", "memory_mp2", "memory_mp2")]
-    run(wanted, ["a"], counted, PATIENT, {}, say=lambda text: None)
-    assert begun == ["a"] * 3
+    run(wanted, ["a"], counted, SETTINGS, {}, report=lambda text: None)
+    assert started == ["a"] * 3
 
 
-def test_an_absent_peer_fails_in_its_place(start):
+def test_an_absent_peer_fails_in_its_position(start):
     found, _ = outcomes(start, ["b", "a"], absent=[("a", "not here")])
     assert list(found) == ["b", "a"]
     assert found["a"].failed == "not here"
 
 
 def runs(process):
-    """Whether a process is there, and not dead and waiting to be collected."""
+    """Return whether a process runs and is not a zombie."""
     try:
         status = pathlib.Path(f"/proc/{process}/stat").read_text()
     except OSError:
@@ -140,7 +140,7 @@ def runs(process):
     return status.rpartition(")")[2].split()[0] not in "ZX"
 
 
-def test_processes_that_a_peer_leaves_behind_are_ended(start, tmp_path):
+def test_processes_that_a_peer_leaves_running_are_ended(start, tmp_path):
     start.programs["a"] = (
         READY
         + "import os, subprocess, time\n"
@@ -151,18 +151,18 @@ def test_processes_that_a_peer_leaves_behind_are_ended(start, tmp_path):
     )
     found, _ = outcomes(start, ["a"], Settings(seconds=0.01, repetitions=1, worker_repetitions=1))
     [child] = found["a"].values
-    # It has been killed; if it had not, this would wait until the test's time is up.
+    # Killed, but perhaps not yet removed by the system; the time limit of the test ends a wait for ever.
     while runs(int(child)):
         time.sleep(0.01)
 
 
-def test_errors_do_not_tell_where_the_checkout_is():
+def test_errors_do_not_contain_the_path_of_the_checkout():
     assert without_paths(f"no {ROOT}/packages/x") == "no packages/x"
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory, files):
-    """The command, run for two cases with this project alone and one peer that is not there."""
+    """Run the command for two cases with this project and one absent peer."""
     output = tmp_path_factory.mktemp("bench")
     os.symlink(files.folder, output / "data")
     code = command.main(
@@ -174,7 +174,7 @@ def whole(tmp_path_factory, files):
     return code, output
 
 
-def test_the_command_measures_and_writes_all_it_found(whole):
+def test_the_command_measures_and_writes_all_results(whole):
     code, output = whole
     assert code == 0
     found = results.read(output / "results.json")
@@ -184,19 +184,19 @@ def test_the_command_measures_and_writes_all_it_found(whole):
     assert "no wheels" in (output / "table.md").read_text()
 
 
-def test_the_command_names_no_machine(whole):
+def test_results_do_not_name_the_machine(whole):
     text = (whole[1] / "results.json").read_text()
     assert os.uname().nodename not in text
     assert str(ROOT) not in text
 
 
-def test_an_unknown_case_or_peer_is_refused_with_the_known_ones(tmp_path):
+def test_an_unknown_case_or_peer_is_refused_with_the_known_names(tmp_path):
     for option, known in (("--cases", "heavy_mp2"), ("--peers", "torch")):
         with pytest.raises(SystemExit, match=f"nonsense. Choose from: .*{known}"):
             command.main([option, "nonsense", "--output", str(tmp_path)])
 
 
-def test_the_page_of_the_documentation_is_what_the_kept_results_say(tmp_path):
+def test_the_page_of_the_documentation_is_generated_from_the_kept_results(tmp_path):
     kept = results.read(command.RESULTS)
     pictures = plots.draw(kept, tmp_path)
     assert command.PAGE.read_text() == page.page(kept, pictures)
