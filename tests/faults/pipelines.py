@@ -89,7 +89,10 @@ class LinesIterator(grain.DatasetIterator):
         return {"line": self._line}
 
     def set_state(self, state: dict[str, int]) -> None:
-        self._line = state["line"]
+        line = state["line"]
+        if not 0 <= line <= self._count:
+            raise ValueError(f"there is no line {line}")
+        self._line = line
 
 
 class Copies(grain.transforms.FlatMap):
