@@ -1,8 +1,8 @@
-"""Feeds batches as to a training loop, stops mid-epoch, resumes in a fresh process, and compares.
+"""Read batches as a training loop does, stop mid-epoch, resume in a fresh process, and compare.
 
 Usage: python examples/demo.py
 
-Exits with 1 when the resumed stream differs in a single byte from the undisturbed one.
+Exits with 1 if the resumed stream differs in a single byte from the undisturbed one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Batch = dict[str, np.ndarray]
 
 
 class Digits:
-    """Pictures of the ten digits, 16 by 16 pixels, drawn when they are asked for."""
+    """Pictures of the ten digits, 16 by 16 pixels, drawn when they are read."""
 
     def __init__(self, size: int) -> None:
         rows = [line.split() for line in GLYPHS.split("\n") if line]
@@ -58,9 +58,9 @@ class Digits:
         return self._size
 
     def __getitem__(self, index: int) -> dict[str, object]:
-        digit, place = int(index) % 10, int(index) // 10
+        digit, shift = int(index) % 10, int(index) // 10
         image = np.zeros((16, 16), np.uint8)
-        top, left = place % 10, place // 10 % 12
+        top, left = shift % 10, shift // 10 % 12
         image[top : top + 7, left : left + 5] = self._glyphs[digit]
         return {"image": image, "label": np.int32(digit)}
 
@@ -69,18 +69,18 @@ class Digits:
 
 
 def normalize(record: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Pixels as floats between 0 and 1."""
+    """Convert pixels to floats between 0 and 1."""
     return record | {"image": record["image"].astype(np.float32) / 255}
 
 
 def add_noise(record: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """A little noise, other noise in every epoch, and the same noise in every run."""
+    """Add noise that differs in every epoch and is the same in every run."""
     noise = rng.normal(scale=0.1, size=record["image"].shape).astype(np.float32)
     return record | {"image": record["image"] + noise}
 
 
 def pipeline() -> grain.IterDataset:
-    """What would feed a training loop."""
+    """Return the pipeline of a training loop."""
     return (
         grain.MapDataset.source(Digits(RECORDS))
         .seed(42)
@@ -97,10 +97,7 @@ def pipeline() -> grain.IterDataset:
 
 
 class Progress:
-    """A progress bar with a throughput figure.
-
-    On a terminal one line is drawn again and again; elsewhere there are a few lines.
-    """
+    """A progress bar with the throughput: one line on a terminal, a few lines elsewhere."""
 
     WIDTH = 30
 
@@ -110,14 +107,14 @@ class Progress:
         self._live = sys.stdout.isatty()
 
     def step(self) -> None:
-        """One more batch is done."""
+        """Count one batch."""
         self._done += 1
         last = self._done == self._total
         if last or self._done % max(1, self._total // (100 if self._live else 5)) == 0:
             self._draw(end="\r" if self._live and not last else "\n")
 
     def stop(self) -> None:
-        """Shows where it ended, if that was before the end."""
+        """Draw the last state, unless it is complete."""
         if self._done < self._total:
             self._draw(end="\n")
 
@@ -127,12 +124,12 @@ class Progress:
         speed = (self._done - self._first) * BATCH_SIZE / seconds
         speed_text = f"{speed:>11,.0f} elements/s"
         bar = "#" * filled + "." * (self.WIDTH - filled)
-        place = f"{self._done:>{len(str(self._total))}}/{self._total} batches"
-        print(f"  {self._title:<12} [{bar}] {place} {speed_text}", end=end, flush=True)
+        count = f"{self._done:>{len(str(self._total))}}/{self._total} batches"
+        print(f"  {self._title:<12} [{bar}] {count} {speed_text}", end=end, flush=True)
 
 
 def digest(batch: Batch) -> str:
-    """A fingerprint of every byte of a batch."""
+    """Return a digest of every byte of a batch."""
     sha = hashlib.sha256()
     for name in sorted(batch):
         array = np.ascontiguousarray(batch[name])
@@ -144,7 +141,7 @@ def digest(batch: Batch) -> str:
 def consume(
     iterator: Iterator[Batch], title: str, done: int = 0, stop: int | None = None
 ) -> list[str]:
-    """Takes batches up to `stop` (to the end without one) and gives their fingerprints."""
+    """Read batches up to `stop`, or to the end, and return their digests."""
     progress = Progress(title, TOTAL, done)
     digests: list[str] = []
     while stop is None or done + len(digests) < stop:
@@ -162,7 +159,7 @@ def consume(
 
 
 def resume(checkpoint: pathlib.Path) -> None:
-    """The fresh process: knows the pipeline and the checkpoint, and nothing else."""
+    """Resume in the fresh process, from the pipeline and the checkpoint only."""
     saved = json.loads(checkpoint.read_text())
     iterator = iter(pipeline())
     iterator.set_state(saved["state"])
@@ -171,11 +168,11 @@ def resume(checkpoint: pathlib.Path) -> None:
 
 
 def demonstrate(directory: pathlib.Path) -> bool:
-    """Runs the whole show; False when the two streams differ."""
+    """Run all steps; return False if the two streams differ."""
     print(f"grain {getattr(grain, '__version__', '')}: {RECORDS:,} pictures, {EPOCHS} epochs,")
     print(f"shuffled, normalised, with random noise, in batches of {BATCH_SIZE}.\n")
 
-    print("1. Undisturbed, from beginning to end:")
+    print("1. Undisturbed, from start to end:")
     expected = consume(iter(pipeline()), "undisturbed")
 
     print(f"\n2. Once more, but stopped after {STOP_AFTER} batches, mid-epoch:")
@@ -195,7 +192,7 @@ def demonstrate(directory: pathlib.Path) -> bool:
 
 
 def compare(expected: list[str], before: list[str], after: list[str]) -> bool:
-    """Says whether the interrupted stream and its continuation are the undisturbed one."""
+    """Return whether the interrupted stream and its continuation equal the undisturbed one."""
     streams = {"undisturbed": expected, "interrupted + resumed": before + after}
     print("\n4. Every byte of both streams, as SHA-256:")
     for name, digests in streams.items():
@@ -211,7 +208,7 @@ def compare(expected: list[str], before: list[str], after: list[str]) -> bool:
 
 
 def main() -> int:
-    """The command line: no arguments, or `--resume` in the process this one starts."""
+    """Run the command line: no arguments, or `--resume` in the fresh process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--resume", type=pathlib.Path, help=argparse.SUPPRESS)
     checkpoint = parser.parse_args().resume

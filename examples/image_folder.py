@@ -17,7 +17,7 @@ SIZE, CROP = 32, 24
 
 
 def make_folder(folder: pathlib.Path) -> None:
-    """Writes 60 pictures of three colours as PPM files: a line of text, then the pixels."""
+    """Write 60 pictures of three colours as PPM files: a line of text, then the pixels."""
     rng = np.random.default_rng(0)
     for channel, name in enumerate(["red", "green", "blue"]):
         (folder / name).mkdir()
@@ -29,7 +29,7 @@ def make_folder(folder: pathlib.Path) -> None:
 
 
 class ImageFolder:
-    """Pictures and the number of the folder they are in; nothing is read before it is asked for."""
+    """Pictures and the numbers of their folders; files are read on access."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.classes = sorted(path.name for path in folder.iterdir())
@@ -47,17 +47,17 @@ class ImageFolder:
 
 
 class CropAndScale(grain.transforms.RandomMap):
-    """A random part of the picture, as floats between 0 and 1."""
+    """A random crop of the picture, as floats between 0 and 1."""
 
     def random_map(self, element: dict, rng: np.random.Generator) -> dict:
-        """Crops one picture; `rng` gives the same part in every run, whoever computes it."""
+        """Crop one picture; `rng` makes the crop the same in every run, for any number of workers."""
         top, left = rng.integers(0, SIZE - CROP + 1, 2)
-        part = element["image"][top : top + CROP, left : left + CROP]
-        return element | {"image": part.astype(np.float32) / 255}
+        crop = element["image"][top : top + CROP, left : left + CROP]
+        return element | {"image": crop.astype(np.float32) / 255}
 
 
 def main(folder: pathlib.Path) -> None:
-    """Reads the folder with two worker processes."""
+    """Read the folder with two worker processes."""
     make_folder(folder)
     source = ImageFolder(folder)
     print(f"{len(source)} files of the classes {source.classes}")

@@ -1,4 +1,4 @@
-"""Arrays in memory: split, shuffle, augment, batch, and go through them for several epochs.
+"""Arrays in memory: split, shuffle, augment, batch, and repeat for several epochs.
 
 Install: pip install ./packages/grain-core
 Run:     python examples/numpy_arrays.py
@@ -14,7 +14,7 @@ EPOCHS, BATCH_SIZE = 2, 48
 
 
 def make_data() -> tuple[np.ndarray, np.ndarray]:
-    """Pictures of 8 by 8 pixels, darker or brighter, and which of the two they are."""
+    """Return pictures of 8 by 8 pixels, darker or brighter, and their labels."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 200)
     images = rng.normal(loc=labels[:, None, None], scale=0.5, size=(200, 8, 8))
@@ -22,22 +22,22 @@ def make_data() -> tuple[np.ndarray, np.ndarray]:
 
 
 def flip(record: dict, rng: np.random.Generator) -> dict:
-    """Every other picture is mirrored; `rng` makes it the same ones in every run."""
+    """Mirror about half of the pictures; `rng` selects the same ones in every run."""
     if rng.random() < 0.5:
         return record | {"image": record["image"][:, ::-1]}
     return record
 
 
 def main() -> None:
-    """Builds the pipelines and reads them as a training loop would."""
+    """Build the pipelines and read them as a training loop does."""
     images, labels = make_data()
-    # Anything with a length and an index is a source; two sources side by side are zipped.
+    # Any object with a length and an index is a source; `zip` pairs two sources.
     pairs = grain.MapDataset.source(images).zip(grain.MapDataset.source(labels))
     records = pairs.map(lambda pair: {"image": pair[0], "label": pair[1]})
     train, validation = records.train_validation_split(validation=0.2, seed=0)
     print(f"{len(train)} pictures to learn from, {len(validation)} to judge by")
 
-    # Each epoch has an order of its own, and the last batch of an epoch is what is left.
+    # Each epoch has another order, and its last batch is smaller.
     batches = train.seed(42).shuffle().random_map(flip).batch(BATCH_SIZE).repeat(EPOCHS)
     for number, batch in enumerate(batches):
         print(f"batch {number}: {batch['image'].shape}, labels {batch['label'][:8]} ...")

@@ -19,7 +19,7 @@ FILES, ROWS = 4, 500
 
 
 def make_files(folder: pathlib.Path) -> None:
-    """Writes a table of houses in four files; row groups of 100 rows can be read one by one."""
+    """Write a table of houses in four files, in row groups of 100 rows."""
     rng = np.random.default_rng(0)
     for number in range(FILES):
         area = rng.uniform(30, 200, ROWS)
@@ -35,7 +35,7 @@ def make_files(folder: pathlib.Path) -> None:
 
 
 def main(folder: pathlib.Path) -> None:
-    """Reads the files as one dataset."""
+    """Read the files as one dataset."""
     make_files(folder)
     source = grain.sources.ParquetDataSource(
         f"{folder}/houses-*.parquet", columns=["id", "area", "price"]

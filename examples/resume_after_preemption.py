@@ -1,7 +1,7 @@
-"""A job on a machine that may be taken away: SIGTERM comes, it saves where it is, and goes on later.
+"""A job on a preemptible machine: on SIGTERM it saves its state, and it resumes later.
 
-The program plays both parts: it starts itself, sends SIGTERM, starts itself again, and compares what
-the two processes read with what an undisturbed one reads.
+The program has two roles: it starts itself as the job, sends SIGTERM, starts the job again, and compares
+what both processes read with an undisturbed run.
 
 Install: pip install ./packages/grain-core
 Run:     python examples/resume_after_preemption.py
@@ -22,12 +22,12 @@ import grain
 
 
 def batches() -> grain.IterDataset[np.ndarray]:
-    """Three epochs, each in an order of its own, in batches of 8."""
+    """Return three epochs, each in another order, in batches of 8."""
     return grain.MapDataset.range(100).seed(0).shuffle().repeat(3).batch(8).to_iter_dataset()
 
 
 def work(checkpoint: pathlib.Path) -> None:
-    """The job: prints the sum of each batch, until it is done or told to go."""
+    """Print the sum of each batch until the end or SIGTERM."""
     stop: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: stop.append(number))
     iterator = iter(batches())
@@ -35,7 +35,7 @@ def work(checkpoint: pathlib.Path) -> None:
         iterator.set_state(json.loads(checkpoint.read_text()))
     for batch in iterator:
         print(int(batch.sum()), flush=True)
-        if sys.stdin.readline() == "":  # Stands for the work; the other part says when it is done.
+        if sys.stdin.readline() == "":  # In place of work; the parent says when it is done.
             break
         if stop:
             checkpoint.write_text(json.dumps(iterator.get_state()))
@@ -43,7 +43,7 @@ def work(checkpoint: pathlib.Path) -> None:
 
 
 def run_job(checkpoint: pathlib.Path, preempt_after: int | None = None) -> list[int]:
-    """Starts the job, takes what it prints, and sends SIGTERM after a number of batches."""
+    """Start the job, read its output, and send SIGTERM after a number of batches."""
     command = [sys.executable, __file__, str(checkpoint)]
     sums = []
     with subprocess.Popen(
@@ -61,7 +61,7 @@ def run_job(checkpoint: pathlib.Path, preempt_after: int | None = None) -> list[
 
 
 def main(checkpoint: pathlib.Path) -> None:
-    """Preempts the job and lets it resume."""
+    """Preempt the job and let it resume."""
     expected = [int(batch.sum()) for batch in batches()]
     before = run_job(checkpoint, preempt_after=17)
     print(f"preempted after {len(before)} batches; saved: {checkpoint.read_text()}")

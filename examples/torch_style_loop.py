@@ -30,12 +30,12 @@ class Points:
         x = self._x[index]
         return x, np.float32(x @ [1, -2, 3] + 0.5)
 
-    def __repr__(self) -> str:  # A checkpoint is compared with it, so that it fits its data.
+    def __repr__(self) -> str:  # Stored in checkpoints and compared on restore.
         return f"Points({len(self)})"
 
 
 def make_loader(epochs: int) -> grain.DataLoader:
-    """What `DataLoader(dataset, batch_size=20, shuffle=True, num_workers=0)` is in PyTorch."""
+    """Return the loader, `DataLoader(dataset, batch_size=20, shuffle=True)` in PyTorch."""
     points = Points(200)
     sampler = grain.IndexSampler(len(points), shuffle=True, seed=0, num_epochs=epochs)
     return grain.DataLoader(data_source=points, sampler=sampler, operations=[grain.Batch(20)])
@@ -44,7 +44,7 @@ def make_loader(epochs: int) -> grain.DataLoader:
 def train(
     weights: np.ndarray, batches: grain.DataLoaderIterator, steps: int | None = None
 ) -> float:
-    """Least squares, step by step; changes the weights and gives the last loss."""
+    """Run steps of least squares; update the weights in place and return the last loss."""
     loss = float("nan")
     for step, (x, y) in enumerate(batches, start=1):
         error = x @ weights[:3] + weights[3] - y
@@ -56,7 +56,7 @@ def train(
 
 
 def main(file: pathlib.Path) -> None:
-    """Trains without a break, and once more with one."""
+    """Train without a break, then again with one."""
     undisturbed = np.zeros(4)
     loss = train(undisturbed, iter(make_loader(epochs=5)))
     print(f"undisturbed: loss {loss:.2e}, weights {undisturbed.round(3)}")

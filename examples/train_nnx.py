@@ -1,7 +1,7 @@
-"""Trains a small Flax NNX model, and can be killed at any moment: run it again and it goes on.
+"""Train a small Flax NNX model that can be killed at any moment: run it again and it resumes.
 
-Model, optimizer and the place in the data are saved together with Orbax. A run that was killed and
-resumed ends with exactly the loss and the parameters of one that was never disturbed.
+Model, optimizer and the position in the data are saved together with Orbax. A run that was killed and
+resumed ends with exactly the loss and the parameters of an undisturbed run.
 
 Install: pip install "./packages/grain-core[jax,orbax]" flax optax
 Run:     python examples/train_nnx.py            once, in a temporary folder
@@ -28,7 +28,7 @@ STEPS = RECORDS // BATCH_SIZE * EPOCHS
 
 
 def spirals() -> list[dict[str, np.ndarray]]:
-    """Points on three spirals, and which of the three each point is on."""
+    """Return points on three spirals, and the number of each point's spiral."""
     label = np.arange(RECORDS) % 3
     radius = np.linspace(0.1, 1, RECORDS)
     angle = 5 * radius + 2 * np.pi / 3 * label
@@ -37,12 +37,12 @@ def spirals() -> list[dict[str, np.ndarray]]:
 
 
 def jitter(record: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """A little noise: other noise in every epoch, the same noise in every run."""
+    """Add noise that differs in every epoch and is the same in every run."""
     return record | {"x": record["x"] + rng.normal(scale=0.02, size=2).astype(np.float32)}
 
 
 def batches() -> grain.IterDataset:
-    """Shuffled anew in every epoch, and on the device before they are asked for."""
+    """Return batches, shuffled again in every epoch, and prefetched to the device."""
     ds = grain.MapDataset.source(spirals()).seed(42).shuffle().repeat(EPOCHS)
     ds = ds.random_map(jitter).batch(BATCH_SIZE).to_iter_dataset()
     return grain.experimental.device_put(ds, jax.devices()[0])
@@ -52,7 +52,7 @@ def batches() -> grain.IterDataset:
 def train_step(
     model: nnx.Module, optimizer: nnx.Optimizer, batch: dict[str, jax.Array]
 ) -> jax.Array:
-    """One step of gradient descent; gives the loss before it."""
+    """Run one step of gradient descent; return the loss before it."""
 
     def loss_of(model: nnx.Module) -> jax.Array:
         losses = optax.softmax_cross_entropy_with_integer_labels(model(batch["x"]), batch["label"])
@@ -64,7 +64,7 @@ def train_step(
 
 
 def train(folder: pathlib.Path) -> None:
-    """Goes on from the last checkpoint in the folder, or from the beginning, to the end."""
+    """Train from the last checkpoint in the folder, or from the start, to the end."""
     rngs = nnx.Rngs(0)
     model = nnx.Sequential(nnx.Linear(2, 32, rngs=rngs), nnx.relu, nnx.Linear(32, 3, rngs=rngs))
     optimizer = nnx.Optimizer(model, optax.adam(0.02), wrt=nnx.Param)

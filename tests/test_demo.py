@@ -1,4 +1,4 @@
-"""The demo does what the README says, and would notice if the resumed stream were wrong."""
+"""The demo works as the README says, and detects a wrong resumed stream."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def finished():
     return subprocess.run(command, capture_output=True, text=True, timeout=100)
 
 
-def test_the_demo_ends_well_and_says_nothing_on_stderr(finished):
+def test_the_demo_succeeds_and_writes_nothing_to_stderr(finished):
     assert (finished.returncode, finished.stderr) == (0, "")
 
 
@@ -43,14 +43,14 @@ def test_the_interrupted_and_resumed_stream_has_the_digest_of_the_undisturbed_on
     assert len(set(digests)) == 1
 
 
-def test_the_stream_is_the_reference_s_own(finished):
-    # Recorded by running this very file on google/grain 0.2.18.
+def test_the_stream_equals_the_stream_of_the_reference(finished):
+    # Recorded by running the demo with google/grain 0.2.18.
     recorded = "3d79c55a3454cc0a86cb371b5e2747d61f38fcf61ac5deec9a2b8a8868a5539d"
     assert recorded in finished.stdout
 
 
 @pytest.mark.parametrize("fault", ["changed", "missing", "doubled", "swapped"])
-def test_the_comparison_notices_a_batch_that_is(demo, fault, capsys):
+def test_the_comparison_detects_a_batch_that_is(demo, fault, capsys):
     expected = [str(number) for number in range(demo.TOTAL)]
     before, after = expected[:73], expected[73:]
     match fault:
@@ -66,7 +66,7 @@ def test_the_comparison_notices_a_batch_that_is(demo, fault, capsys):
     assert "DIFFER" in capsys.readouterr().out
 
 
-def test_a_demo_that_resumes_from_the_wrong_place_fails(demo, monkeypatch, tmp_path):
+def test_a_demo_that_resumes_at_the_wrong_batch_fails(demo, monkeypatch, tmp_path):
     run = subprocess.run
 
     def resume_one_batch_late(command, **options):

@@ -1,4 +1,4 @@
-"""A disk that fills up while a writer writes: an error, and what was there is left as it was."""
+"""A disk that fills up during a write is an error, and an existing file is kept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs limits of processes")
 
-# To a process, a file that may not grow is a disk that is full, but for the number of the error.
+# A limit of the file size acts like a full disk, except for the error number.
 PROGRAM = """
     import importlib, os, resource, signal, sys
 
@@ -39,21 +39,21 @@ def run(*arguments: str) -> str:
     "module", ["grain_arrayrecord.writer", "grain_parquet.writer", "grain_jsonl.writer"]
 )
 @pytest.mark.parametrize("before", [None, "mine"], ids=["new", "over a file"])
-def test_a_full_disk_is_an_error_that_names_the_file_and_leaves_nothing(
+def test_a_full_disk_is_an_error_that_names_the_file_and_leaves_no_file(
     module: str, before: str | None, tmp_path: pathlib.Path
 ) -> None:
     path = tmp_path / "data"
     if before is not None:
         path.write_text(before)
-    told = run(module, "write_elements", str(path))
-    assert "File too large" in told
-    assert str(path) in told
+    output = run(module, "write_elements", str(path))
+    assert "File too large" in output
+    assert str(path) in output
     assert [file.name for file in tmp_path.iterdir()] == ([] if before is None else ["data"])
     if before is not None:
         assert path.read_text() == before
 
 
-def test_an_index_that_does_not_fit_leaves_nothing(tmp_path: pathlib.Path) -> None:
+def test_an_index_that_does_not_fit_leaves_no_file(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"1\n" * 40_000)
     assert "requested" in run("grain_jsonl", "write_index", str(path))

@@ -1,4 +1,4 @@
-"""Versions in files, changelogs, built packages and tags agree, and the check notices when they do not."""
+"""The release check detects versions that disagree in files, changelogs, built packages and tags."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def checkout(tmp_path):
 
 @pytest.fixture
 def dist(tmp_path):
-    """What a build of that checkout makes."""
+    """The wheel and the sdist of that checkout."""
     folder = tmp_path / "dist"
     folder.mkdir()
     write_wheel(folder)
@@ -77,23 +77,23 @@ def test_this_checkout_agrees_with_itself():
     assert check_release.faults(ROOT, None, None) == []
 
 
-def test_what_agrees_is_accepted(checkout, dist):
+def test_versions_that_agree_are_accepted(checkout, dist):
     assert check_release.faults(checkout, "grain-core-1.2.0", dist) == []
 
 
 DISAGREEMENTS = {
     "src/grain/version.py": [
-        ('"1.2.0"', '"1.3.0"', "CHANGELOG.md begins with '1.2.0', version.py has '1.3.0'"),
-        ('"1.2.0"', '"1.2"', "version.py states '1.2', expected three numbers"),
-        ("__version__", "version", "version.py states ''"),
+        ('"1.2.0"', '"1.3.0"', "CHANGELOG.md starts with '1.2.0', version.py has '1.3.0'"),
+        ('"1.2.0"', '"1.2"', "version.py has '1.2', expected three numbers"),
+        ("__version__", "version", "version.py has ''"),
     ],
     "CHANGELOG.md": [
-        ("2026-01-31", "soon", "gives 'soon', expected a date"),
-        ("## 1.2.0", "## Next", "begins with 'Next'"),
+        ("2026-01-31", "soon", "has 'soon', expected a date"),
+        ("## 1.2.0", "## Next", "starts with 'Next'"),
     ],
     "pyproject.toml": [
-        ('dynamic = ["version"]', 'version = "1.2.0"', "states a version of its own"),
-        ("src/grain/version.py", "src/grain/__init__.py", "takes the version from elsewhere"),
+        ('dynamic = ["version"]', 'version = "1.2.0"', "has a version; it belongs only in"),
+        ("src/grain/version.py", "src/grain/__init__.py", "does not take the version from"),
     ],
 }
 
@@ -116,7 +116,7 @@ def test_a_disagreement_between_files_is_a_fault(checkout, file, old, new, fault
         ("grain-parquet-1.2.0", "names no package"),
     ],
 )
-def test_a_tag_that_does_not_fit_is_a_fault(checkout, tag, fault):
+def test_a_tag_that_does_not_match_is_a_fault(checkout, tag, fault):
     assert fault in "\n".join(check_release.faults(checkout, tag, None))
 
 
@@ -128,7 +128,7 @@ def test_a_tag_needs_a_date_in_the_changelog(checkout):
     assert "still says unreleased; write the date" in fault
 
 
-def test_a_file_that_is_missing_or_strange_is_a_fault(checkout, dist):
+def test_a_missing_or_unknown_file_is_a_fault(checkout, dist):
     (dist / SDIST).rename(dist / "grain_core-1.1.0.tar.gz")
     assert check_release.built_faults(checkout, dist) == [
         f"{SDIST} was not built",
@@ -139,25 +139,25 @@ def test_a_file_that_is_missing_or_strange_is_a_fault(checkout, dist):
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"metadata": METADATA.replace("1.2.0", "1.1.0")}, "says Version: 1.1.0, expected 1.2.0"),
-        ({"metadata": METADATA.replace("Summary", "Tale")}, "does not say Summary"),
+        ({"metadata": METADATA.replace("1.2.0", "1.1.0")}, "has Version: 1.1.0, expected 1.2.0"),
+        ({"metadata": METADATA.replace("Summary", "Tale")}, "has no Summary"),
         ({"without": "grain/py.typed", "more": ["grain/x.py"]}, "lacks grain/py.typed"),
         ({"more": ["tests/x.py"]}, "holds grain, tests, expected grain alone"),
         ({"more": ["grain/__pycache__/x.pyc"]}, "holds 1 compiled files"),
     ],
     ids=["version", "summary", "types", "tests", "compiled"],
 )
-def test_a_wheel_with_a_fault_is_noticed(checkout, dist, change, fault):
+def test_a_wheel_with_a_fault_is_detected(checkout, dist, change, fault):
     write_wheel(dist, **change)
     assert check_release.built_faults(checkout, dist) == [f"{WHEEL} {fault}"]
 
 
-def test_an_sdist_without_its_licence_is_noticed(checkout, dist):
+def test_an_sdist_without_its_licence_is_detected(checkout, dist):
     write_sdist(dist, without="LICENSE")
     assert check_release.built_faults(checkout, dist) == [f"{SDIST} lacks LICENSE"]
 
 
-def test_the_program_answers_with_its_exit_code(capsys):
+def test_the_exit_code_reports_faults(capsys):
     assert check_release.main([]) == 0
     assert "grain-core " in capsys.readouterr().out
     assert check_release.main(["nonsense-1.0.0"]) == 1

@@ -1,4 +1,4 @@
-"""The repository keeps its promises: what the README says runs, and the packages fit together."""
+"""The README's commands and example run, and the packages fit together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = sorted(file.parent for file in ROOT.glob("packages/*/pyproject.toml"))
 PLUGINS = [package for package in PACKAGES if package.name != "grain-core"]
 FOREIGN_CORE = Version("0.1.0")
-"""A different project's grain-core on the package index."""
+"""The version of another project named grain-core on the package index."""
 
 each_package = pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
 each_plugin = pytest.mark.parametrize("package", PLUGINS, ids=lambda package: package.name)
@@ -47,7 +47,7 @@ def readme_commands() -> list[str]:
     return [line for line in lines if line.startswith('python -m pip install "nox')]
 
 
-def test_the_readme_has_two_commands_and_ci_runs_the_second_as_it_stands():
+def test_the_readme_has_two_commands_and_ci_runs_the_second_verbatim():
     demo, tests = readme_commands()
     assert demo.endswith("-m nox -s demo")
     assert tests.endswith("-m nox -s tests")
@@ -99,7 +99,7 @@ def test_every_dependency_has_a_lower_bound(package):
 
 
 @each_plugin
-def test_a_plugin_takes_the_core_beside_it_and_never_the_foreign_one(package):
+def test_a_plugin_accepts_this_core_and_never_the_foreign_one(package):
     core = requirement(package, "grain-core").specifier
     assert core.contains(version(ROOT / "packages/grain-core"))
     assert not core.contains(FOREIGN_CORE)
@@ -107,7 +107,7 @@ def test_a_plugin_takes_the_core_beside_it_and_never_the_foreign_one(package):
 
 
 @each_plugin
-def test_a_plugin_has_an_entry_point_and_an_extra_of_its_own_name(package):
+def test_a_plugin_has_an_entry_point_and_an_extra_of_the_same_name(package):
     name = package.name.removeprefix("grain-")
     assert project(package)["entry-points"]["grain.plugins"] == {name: f"grain_{name}._plugin"}
     assert (module(package) / "_plugin.py").is_file()

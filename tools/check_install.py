@@ -1,8 +1,8 @@
-"""Checks that packages installed in this environment are the checkout's own, whole and importable.
+"""Check that packages installed in this environment are the checkout's, complete and importable.
 
 Usage: python tools/check_install.py DISTRIBUTION...
 
-A distribution of the same name on the package index is not ours; this is where it would be noticed.
+A distribution of the same name on the package index is detected here.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ PACKAGES = pathlib.Path(__file__).parent.parent / "packages"
 
 
 def module_of(name: str) -> str:
-    """The import name of a distribution; the core's is `grain`."""
+    """Return the import name of a distribution; the core's is `grain`."""
     return "grain" if name == "grain-core" else name.replace("-", "_")
 
 
 def version_in_checkout(name: str) -> str:
-    """The version that the package's own file states."""
+    """Return the version in the package's version.py."""
     text = (PACKAGES / name / "src" / module_of(name) / "version.py").read_text()
     match = re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)
     if match is None:
-        raise SystemExit(f"{name}: version.py states no __version__.")
+        raise SystemExit(f"{name}: version.py has no __version__.")
     return match[1]
 
 
 def faults(name: str) -> list[str]:
-    """What is wrong with one installed distribution; empty when all is well."""
+    """Return the problems of one installed distribution."""
     try:
         distribution = metadata.distribution(name)
     except metadata.PackageNotFoundError:
@@ -46,7 +46,7 @@ def faults(name: str) -> list[str]:
         found.append(f"came from {origin}; expected a local path")
     module = importlib.import_module(module_of(name))
     if getattr(module, "__version__", None) != expected:
-        found.append(f"says __version__ {getattr(module, '__version__', None)!r} when imported")
+        found.append(f"has __version__ {getattr(module, '__version__', None)!r} when imported")
     files = {pathlib.PurePath(file).name for file in distribution.files or ()}
     if missing := {"py.typed", "LICENSE"} - files:
         found.append(f"lacks {', '.join(sorted(missing))}")
@@ -54,7 +54,7 @@ def faults(name: str) -> list[str]:
 
 
 def main(names: list[str]) -> int:
-    """Prints a line for each distribution; 1 when anything is wrong."""
+    """Print a line for each distribution; return 1 if there are problems."""
     wrong = 0
     for name in names:
         problems = faults(name)

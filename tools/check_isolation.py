@@ -1,4 +1,4 @@
-"""Checks an environment that holds the core and at most one plugin: what works, what is absent, what is said.
+"""Check an environment with the core and at most one plugin: what works, what is absent, and the errors.
 
 Usage: python tools/check_isolation.py DISTRIBUTION
 """
@@ -10,7 +10,7 @@ import sys
 
 import grain
 
-# What each package brings with it; nothing of the others may be there.
+# Modules of each package's dependencies; those of other packages must be absent.
 HEAVY: dict[str, set[str]] = {
     "grain-core": set(),
     "grain-arrayrecord": {"array_record"},
@@ -18,8 +18,8 @@ HEAVY: dict[str, set[str]] = {
     "grain-tfds": {"array_record", "tensorflow_datasets"},
     "grain-inmemory": set(),
 }
-# What the dependencies themselves ask for.
-BROUGHT_ALONG = {
+# Modules of indirect dependencies.
+INDIRECT = {
     "grain-arrayrecord": {"fsspec"},
     "grain-tfds": {"fsspec", "pyarrow"},
 }
@@ -34,19 +34,19 @@ ABSENT_EVERYWHERE = {"jax", "orbax", "tensorflow", "torch", "pytest"}
 
 
 def faults(name: str) -> list[str]:
-    """What is wrong with the environment; empty when all is well."""
+    """Return the problems of the environment."""
     found = []
-    allowed = HEAVY[name] | BROUGHT_ALONG.get(name, set())
+    allowed = HEAVY[name] | INDIRECT.get(name, set())
     for module in sorted(set.union(ABSENT_EVERYWHERE, *HEAVY.values()) - allowed):
         if importlib.util.find_spec(module) is not None:
-            found.append(f"{module} is installed, though nothing here needs it")
+            found.append(f"{module} is installed, but nothing here needs it")
     for module in sorted(HEAVY[name]):
         if importlib.util.find_spec(module) is None:
             found.append(f"{module} is missing")
     for plugin, public in NAMES.items():
         if plugin == name:
             if not hasattr(grain.sources, public):
-                found.append(f"grain.sources.{public} cannot be had")
+                found.append(f"grain.sources.{public} is missing")
             continue
         try:
             getattr(grain.sources, public)
@@ -55,12 +55,12 @@ def faults(name: str) -> list[str]:
             if f"grain-core[{extra}]" not in str(error):
                 found.append(f"the error for {public} names no install command: {error}")
         else:
-            found.append(f"grain.sources.{public} is there without {plugin}")
+            found.append(f"grain.sources.{public} exists without {plugin}")
     return found + core_faults()
 
 
 def core_faults() -> list[str]:
-    """The core works whatever is installed beside it."""
+    """Return the problems of the core."""
     ds = grain.MapDataset.range(100).seed(1).shuffle().map(lambda x: x + 1).batch(10)
     plain = [batch.tolist() for batch in ds.to_iter_dataset()]
     options = grain.MultiprocessingOptions(num_workers=2)
@@ -70,7 +70,7 @@ def core_faults() -> list[str]:
 
 
 def main(name: str) -> int:
-    """Prints what was found; 1 when anything is wrong."""
+    """Print the problems; return 1 if there are any."""
     problems = faults(name)
     print(f"{name} alone: {'; '.join(problems) or 'ok'}")
     return 1 if problems else 0

@@ -1,9 +1,9 @@
-"""Checks that what a release says of its version agrees: files, changelogs, built packages, a tag.
+"""Check that all versions of a release agree: files, changelogs, built packages, a tag.
 
 Usage: python tools/check_release.py [TAG] [--dist FOLDER]
 
-A tag is a package's name and version, `grain-core-1.0.0`; it is right if the package has that version and
-its changelog says when it was released. With --dist, the wheels and sdists in that folder are looked into.
+A tag is a package's name and version, `grain-core-1.0.0`; it is correct if the package has that version and
+its changelog has the date of the release. With --dist, the wheels and sdists in that folder are checked.
 """
 
 from __future__ import annotations
@@ -23,51 +23,51 @@ UNRELEASED = "unreleased"
 
 
 def packages(root: pathlib.Path) -> list[str]:
-    """All packages of the checkout."""
+    """Return all packages of the checkout."""
     return sorted(file.parent.name for file in root.glob("packages/*/pyproject.toml"))
 
 
 def module_of(name: str) -> str:
-    """The import name of a distribution; the core's is `grain`."""
+    """Return the import name of a distribution; the core's is `grain`."""
     return "grain" if name == "grain-core" else name.replace("-", "_")
 
 
 def version_of(root: pathlib.Path, name: str) -> str:
-    """What the package's own file states; empty if it states nothing."""
+    """Return the version in the package's version.py, or an empty text."""
     file = root / "packages" / name / "src" / module_of(name) / "version.py"
     match = re.search(r'^__version__ = "(.+)"$', file.read_text(), re.MULTILINE)
     return match[1] if match else ""
 
 
 def latest_entry(root: pathlib.Path, name: str) -> tuple[str, str]:
-    """The first heading of a changelog: version, and date or `unreleased`."""
+    """Return the first heading of a changelog: version, and date or `unreleased`."""
     text = (root / "packages" / name / "CHANGELOG.md").read_text()
     match = re.search(r"^## (\S+) \((.+)\)$", text, re.MULTILINE)
     return (match[1], match[2]) if match else ("", "")
 
 
 def package_faults(root: pathlib.Path, name: str) -> list[str]:
-    """What disagrees in the files of one package."""
+    """Return the problems in the files of one package."""
     found = []
     version = version_of(root, name)
     if not re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", version):
-        found.append(f"version.py states {version!r}, expected three numbers such as 1.0.0")
+        found.append(f"version.py has {version!r}, expected three numbers such as 1.0.0")
     project = tomllib.loads((root / "packages" / name / "pyproject.toml").read_text())
     path = f"src/{module_of(name)}/version.py"
     if project["project"].get("version") or "version" not in project["project"].get("dynamic", ()):
-        found.append(f"pyproject.toml states a version of its own; it belongs in {path} alone")
+        found.append(f"pyproject.toml has a version; it belongs only in {path}")
     if project["tool"]["hatch"]["version"].get("path") != path:
-        found.append(f"pyproject.toml takes the version from elsewhere than {path}")
+        found.append(f"pyproject.toml does not take the version from {path}")
     logged, date = latest_entry(root, name)
     if logged != version:
-        found.append(f"CHANGELOG.md begins with {logged!r}, version.py has {version!r}")
+        found.append(f"CHANGELOG.md starts with {logged!r}, version.py has {version!r}")
     if date != UNRELEASED and not is_date(date):
-        found.append(f"CHANGELOG.md gives {date!r}, expected a date such as 2026-01-31")
+        found.append(f"CHANGELOG.md has {date!r}, expected a date such as 2026-01-31")
     return found
 
 
 def is_date(text: str) -> bool:
-    """Whether a text is a date in ISO form."""
+    """Return whether a text is a date in ISO form."""
     try:
         return bool(dt.date.fromisoformat(text))
     except ValueError:
@@ -75,9 +75,9 @@ def is_date(text: str) -> bool:
 
 
 def tag_faults(root: pathlib.Path, tag: str) -> list[str]:
-    """What is wrong with a tag."""
+    """Return the problems of a tag."""
     known = packages(root)
-    # The longest first, should one name begin another.
+    # The longest first, since a name may be a prefix of another.
     matches = [name for name in sorted(known, key=len, reverse=True) if tag.startswith(f"{name}-")]
     if not matches:
         example = f"{known[0]}-{version_of(root, known[0])}"
@@ -93,17 +93,17 @@ def tag_faults(root: pathlib.Path, tag: str) -> list[str]:
 
 
 def built_faults(root: pathlib.Path, dist: pathlib.Path) -> list[str]:
-    """What is wrong with a folder of wheels and sdists."""
+    """Return the problems of a folder of wheels and sdists."""
     found = []
     expected = {}
     for name in packages(root):
         stem = f"{name.replace('-', '_')}-{version_of(root, name)}"
         expected[f"{stem}-py3-none-any.whl"] = name
         expected[f"{stem}.tar.gz"] = name
-    there = {file.name for file in dist.iterdir()}
-    found += [f"{name} was not built" for name in sorted(set(expected) - there)]
-    found += [f"{name} is not of this checkout" for name in sorted(there - set(expected))]
-    for file in sorted(there & set(expected)):
+    existing = {file.name for file in dist.iterdir()}
+    found += [f"{name} was not built" for name in sorted(set(expected) - existing)]
+    found += [f"{name} is not of this checkout" for name in sorted(existing - set(expected))]
+    for file in sorted(existing & set(expected)):
         opened = wheel_faults if file.endswith(".whl") else sdist_faults
         problems = opened(dist / file, root, expected[file])
         found += [f"{file} {problem}" for problem in problems]
@@ -111,20 +111,20 @@ def built_faults(root: pathlib.Path, dist: pathlib.Path) -> list[str]:
 
 
 def metadata_faults(text: str, root: pathlib.Path, name: str) -> list[str]:
-    """What the metadata of a built package gets wrong."""
+    """Return the problems of the metadata of a built package."""
     found = []
-    said = email.message_from_string(text)
+    metadata = email.message_from_string(text)
     for field, expected in {"Name": name, "Version": version_of(root, name)}.items():
-        if said[field] != expected:
-            found.append(f"says {field}: {said[field]}, expected {expected}")
-    missing = [f for f in ("Summary", "License-Expression", "Requires-Python") if not said[f]]
+        if metadata[field] != expected:
+            found.append(f"has {field}: {metadata[field]}, expected {expected}")
+    missing = [f for f in ("Summary", "License-Expression", "Requires-Python") if not metadata[f]]
     if missing:
-        found.append(f"does not say {', '.join(missing)}")
+        found.append(f"has no {', '.join(missing)}")
     return found
 
 
 def wheel_faults(file: pathlib.Path, root: pathlib.Path, name: str) -> list[str]:
-    """A wheel holds one module with its types, a licence, and nothing that is for developers."""
+    """Check that a wheel has one module with its types, a licence, and no developer files."""
     with zipfile.ZipFile(file) as wheel:
         names = wheel.namelist()
         info = next(n for n in names if n.endswith(".dist-info/METADATA"))
@@ -140,7 +140,7 @@ def wheel_faults(file: pathlib.Path, root: pathlib.Path, name: str) -> list[str]
 
 
 def sdist_faults(file: pathlib.Path, root: pathlib.Path, name: str) -> list[str]:
-    """An sdist holds what the wheel is built from, and its papers."""
+    """Check that an sdist has the sources of the wheel, and its documents."""
     stem = file.name.removesuffix(".tar.gz")
     with tarfile.open(file) as archive:
         names = archive.getnames()
@@ -153,13 +153,13 @@ def sdist_faults(file: pathlib.Path, root: pathlib.Path, name: str) -> list[str]
 
 
 def compiled(names: list[str]) -> list[str]:
-    """Files that only a run has made."""
+    """Return a problem if there are compiled files."""
     strays = [n for n in names if n.endswith(".pyc") or "__pycache__" in n]
     return [f"holds {len(strays)} compiled files"] if strays else []
 
 
 def faults(root: pathlib.Path, tag: str | None, dist: pathlib.Path | None) -> list[str]:
-    """Everything that is wrong; empty when all is well."""
+    """Return all problems."""
     found = [f"{name}: {text}" for name in packages(root) for text in package_faults(root, name)]
     if tag is not None:
         found += tag_faults(root, tag)
@@ -169,7 +169,7 @@ def faults(root: pathlib.Path, tag: str | None, dist: pathlib.Path | None) -> li
 
 
 def main(command_line: list[str]) -> int:
-    """Prints what was found; 1 when anything is wrong."""
+    """Print the problems; return 1 if there are any."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("tag", nargs="?", help="such as grain-core-1.0.0")
     parser.add_argument("--dist", type=pathlib.Path, help="a folder of wheels and sdists")

@@ -1,9 +1,9 @@
-"""Measures importing the library, and first using it, against `import numpy`; says what it loads.
+"""Measure the import and first use of the library against `import numpy`, and list what it loads.
 
 Usage: python tools/import_time.py [LIMIT]
 
-Exits with 1 when the first use takes more than LIMIT (1.5) times as long as numpy, or when a module is
-loaded that it must leave alone.
+Exits with 1 if the first use takes more than LIMIT (1.5) times as long as numpy, or if it loads a
+forbidden module.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ FORBIDDEN = (
 
 
 def in_fresh_python(program: str) -> str:
-    """What a program prints in an interpreter of its own."""
-    # Users keep compiled modules; without them the time is the compiler's.
+    """Return the output of a program in a new interpreter."""
+    # With bytecode files, as users have them: otherwise the compiler is measured.
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, "-c", program]
     return subprocess.run(
@@ -39,12 +39,12 @@ def in_fresh_python(program: str) -> str:
     ).stdout
 
 
-# Most of the library is loaded when something of it is first asked for.
+# Most of the library is imported on first use.
 FIRST_USE = "from grain import MapDataset"
 
 
 def seconds_for(statement: str) -> float:
-    """How long one import takes in a fresh interpreter."""
+    """Return the seconds of one import in a new interpreter."""
     return float(
         in_fresh_python(
             "import time; start = time.perf_counter()\n"
@@ -55,14 +55,14 @@ def seconds_for(statement: str) -> float:
 
 
 def loaded_by_import() -> list[str]:
-    """The forbidden modules that are loaded for the first use of the library."""
+    """Return the forbidden modules that the first use of the library loads."""
     loaded = in_fresh_python(f"{FIRST_USE}; import sys; print(*sys.modules)").split()
     return [name for name in FORBIDDEN if name in loaded]
 
 
 def main(limit: float = 1.5) -> int:
-    """Prints all times, their ratios and what was loaded; 1 when a limit is broken."""
-    # They take turns and the best time counts: a busy machine only ever makes an import slower.
+    """Print all times, ratios and loaded modules; return 1 if a limit is exceeded."""
+    # Interleaved, and the best time counts: other load only makes an import slower.
     statements = ("import numpy", "import grain", FIRST_USE)
     times = [[seconds_for(statement) for statement in statements] for _ in range(ROUNDS)]
     best = [min(column) for column in zip(*times, strict=True)]

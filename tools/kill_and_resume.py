@@ -1,8 +1,8 @@
-"""Kills the training example at random steps, lets it resume, and compares it with an undisturbed run.
+"""Kill the training example at random steps, let it resume, and compare it with an undisturbed run.
 
 Usage: python tools/kill_and_resume.py [--points 20] [--seed 0]
 
-Exits with 1 when a loss, or a bit of a parameter, is not that of the undisturbed run.
+Exits with 1 if a loss, or a bit of a parameter, differs from the undisturbed run.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _RESUMED = re.compile(r"resumed after step (\d+)")
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A training run, with however many processes it took.
+    """A training run of one or several processes.
 
     Attributes:
-      losses: the loss of each step as it was printed; where a step was done twice, both.
-      resumed: the step after which each process but the first went on; 0 for the beginning.
-      total: how many steps there are.
-      parameters: the arrays the model ended with.
+        losses: The loss of each step as it was printed; both, if a step was run twice.
+        resumed: The step after which each process but the first resumed; 0 for the start.
+        total: The number of steps.
+        parameters: The final arrays of the model.
     """
 
     losses: dict[int, set[str]]
@@ -44,7 +44,7 @@ class Job:
     parameters: list[np.ndarray]
 
     def differences(self, other: Job) -> list[str]:
-        """What differs between this run and another; nothing if they are the same."""
+        """Return the differences between this run and another."""
         steps = self.losses.keys() | other.losses.keys()
         found = [
             f"step {step}: loss {self.losses.get(step)} and {other.losses.get(step)}"
@@ -61,7 +61,7 @@ class Job:
 
 
 def environment(cache: pathlib.Path) -> dict[str, str]:
-    """What the example runs with: what was compiled once is not compiled again."""
+    """Return the environment of the example, with a cache of compiled programs."""
     return os.environ | {
         "JAX_PLATFORMS": "cpu",
         "JAX_COMPILATION_CACHE_DIR": str(cache),
@@ -71,7 +71,7 @@ def environment(cache: pathlib.Path) -> dict[str, str]:
 
 
 def train(folder: pathlib.Path, env: dict[str, str], kill_after: Sequence[int] = ()) -> Job:
-    """Runs the example to its end, killing it when it has said that it did each of the steps."""
+    """Run the example to its end, killing it after each of the given steps."""
     folder.mkdir(parents=True)
     losses: dict[int, set[str]] = {}
     resumed: list[int] = []
@@ -115,10 +115,10 @@ def train(folder: pathlib.Path, env: dict[str, str], kill_after: Sequence[int] =
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--points", type=int, default=20, help="how many runs are killed")
-    parser.add_argument("--seed", type=int, default=None, help="of the choice of steps")
+    parser.add_argument("--points", type=int, default=20, help="number of killed runs")
+    parser.add_argument("--seed", type=int, default=None, help="seed of the choice of steps")
     arguments = parser.parse_args()
     seed = random.randrange(2**32) if arguments.seed is None else arguments.seed
     choose = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Uses one installed package for the main thing it is for, as a user's first program would.
+"""Use one installed package for its main purpose, as a user's first program would.
 
 Usage: python tools/smoke.py DISTRIBUTION
 """
@@ -22,12 +22,12 @@ WORKERS = grain.MultiprocessingOptions(num_workers=2)
 
 
 def add_one(x: Any) -> Any:
-    """A function that worker processes can import."""
+    """Add one; a function that worker processes can import."""
     return x + 1
 
 
 def core() -> None:
-    """A pipeline gives the same with workers, goes on from its state, and the command answers."""
+    """Check that workers do not change a pipeline, its state resumes, and the command runs."""
     ds = grain.MapDataset.range(100).seed(1).shuffle().map(add_one).batch(7).to_iter_dataset()
     plain = list(ds)
     np.testing.assert_array_equal(np.sort(np.concatenate(plain)), np.arange(1, 101))
@@ -42,7 +42,7 @@ def core() -> None:
 
 
 def plugin(name: str) -> None:
-    """Each source of a plugin reads the data of its own cases, with workers as without."""
+    """Check that each source of a plugin reads its conformance cases, with and without workers."""
     cases: list[Case] = importlib.import_module(f"grain_{name}.conformance").cases()
     for case in cases:
         if case.kind is not CaseKind.MAP_SOURCE:
@@ -63,7 +63,7 @@ def plugin(name: str) -> None:
 
 
 def main(distribution: str) -> int:
-    """Raises where something does not work."""
+    """Run all checks."""
     core()
     if distribution != "grain-core":
         plugin(distribution.removeprefix("grain-"))

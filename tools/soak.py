@@ -1,8 +1,8 @@
-"""Runs pipelines over worker processes for a while, and fails if memory, handles or threads rise.
+"""Run pipelines with worker processes for a while, and fail if memory, handles or threads grow.
 
-One iterator runs all the time, as in training. Beside it, others are made again and again: read to the
-end, dropped, closed, set back, interrupted by errors, robbed of a worker. After each round it is counted
-what this process and its lasting workers hold; at the end the beginning is compared with the end.
+One iterator runs all the time, as in training. Others are created repeatedly: read to the end, dropped,
+closed, restored, interrupted by errors, deprived of a worker. After each round the resources of this
+process and its permanent workers are counted; at the end the first samples are compared with the last.
 
     python tools/soak.py --seconds 60
 """
@@ -28,11 +28,11 @@ import grain
 
 SECONDS = 600.0
 # How much longer the last round may take.
-PATIENCE = 120.0
-# The first part of the time is for caches to fill; after it, and at the end, windows are compared.
+LAST_ROUND_SECONDS = 120.0
+# Caches fill during the warm-up; windows after it and at the end are compared.
 WARM_UP = 0.25
 WINDOW = 0.25
-# What the allocators of this process and of its workers may be apart at two moments.
+# How much allocators may differ between two samples.
 MEMORY_NOISE = 16 << 20
 
 TWO = grain.MultiprocessingOptions(num_workers=2, per_worker_buffer_size=2)
@@ -40,7 +40,7 @@ TWO = grain.MultiprocessingOptions(num_workers=2, per_worker_buffer_size=2)
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """What is held at one moment."""
+    """Resources at one moment."""
 
     seconds: float
     own_memory: int
@@ -55,27 +55,27 @@ class Sample:
 
 
 def image(index: int) -> np.ndarray:
-    """A record large enough to travel in shared memory."""
+    """Return a record large enough for shared memory."""
     return np.full((96, 96, 3), index % 251, np.uint8)
 
 
 def slow(x: Any) -> Any:
-    """Takes long enough to be given to a worker."""
-    begun = time.perf_counter()
-    while time.perf_counter() - begun < 0.003:
+    """Take long enough to be offloaded to a worker."""
+    started = time.perf_counter()
+    while time.perf_counter() - started < 0.003:
         pass
     return x
 
 
 def fails_at_50(x: int) -> int:
-    """Fails for one of the elements."""
+    """Fail for one of the elements."""
     if x == 50:
         raise ValueError("fifty")
     return x
 
 
 class Lines(grain.IterDataset):
-    """A stream as a reader of a file is one."""
+    """A stream, such as the lines of a file."""
 
     def __init__(self, count: int):
         super().__init__()
@@ -86,76 +86,76 @@ class Lines(grain.IterDataset):
 
 
 class LinesIterator(grain.DatasetIterator):
-    """Counts lines."""
+    """An iterator over line numbers."""
 
     def __init__(self, count: int):
         super().__init__()
-        self._count, self._place = count, 0
+        self._count, self._line = count, 0
 
     def __next__(self) -> int:
-        if self._place == self._count:
+        if self._line == self._count:
             raise StopIteration
-        self._place += 1
-        return self._place
+        self._line += 1
+        return self._line
 
     def get_state(self) -> dict[str, int]:
-        return {"place": self._place}
+        return {"line": self._line}
 
     def set_state(self, state: dict[str, int]) -> None:
-        self._place = state["place"]
+        self._line = state["line"]
 
 
 def images() -> grain.IterDataset:
-    """Batches of images."""
+    """Return batches of images."""
     return grain.MapDataset.range(400).shuffle(1).map(image).batch(8).to_iter_dataset()
 
 
 def numbers(count: int = 200) -> grain.IterDataset:
-    """Numbers in order."""
+    """Return numbers in order."""
     return grain.MapDataset.range(count).to_iter_dataset()
 
 
-# --- what is done with them --------------------------------------------------------------------
+# --- rounds ------------------------------------------------------------------------------------
 
 
 def read_to_the_end() -> None:
-    """All of it, once."""
+    """Read everything once."""
     assert sum(len(batch) for batch in images().mp_prefetch(TWO)) == 400
 
 
 def close_in_the_middle() -> None:
-    """A `with` block that ends early, and arrays that outlive it."""
+    """Leave a `with` block early, with arrays that outlive it."""
     with iter(images().mp_prefetch(TWO)) as iterator:
         kept = [next(iterator) for _ in range(5)]
     assert all(batch.shape == (8, 96, 96, 3) for batch in kept)
 
 
 def drop_in_the_middle() -> None:
-    """No `close`: the last reference goes."""
+    """Drop the last reference without `close`."""
     iterator = iter(numbers().filter(lambda x: x % 3).batch(4).mp_prefetch(TWO))
     assert next(iterator).tolist() == [1, 2, 4, 5]
 
 
-def drop_before_the_beginning() -> None:
-    """Workers that are still starting."""
+def drop_before_the_start() -> None:
+    """Drop workers that are still starting."""
     iterator = iter(images().mp_prefetch(TWO))
     iterator.start_prefetch()
 
 
-def go_back_and_forth() -> None:
-    """States set on a running iterator."""
+def set_states() -> None:
+    """Set states of a running iterator."""
     with iter(numbers().random_map(lambda x, rng: x, seed=1).batch(4).mp_prefetch(TWO)) as iterator:
         states = [iterator.get_state()]
         for _ in range(10):
             next(iterator)
             states.append(iterator.get_state())
-        for place in (3, 0, 9, 5):
-            iterator.set_state(states[place])
-            assert next(iterator)[0] == 4 * place
+        for step in (3, 0, 9, 5):
+            iterator.set_state(states[step])
+            assert next(iterator)[0] == 4 * step
 
 
-def go_on_after_an_error() -> None:
-    """An element fails, the rest comes."""
+def continue_after_an_error() -> None:
+    """Read the remaining elements after one that fails."""
     with iter(numbers().map(fails_at_50).mp_prefetch(TWO)) as iterator:
         found = []
         while True:
@@ -168,24 +168,24 @@ def go_on_after_an_error() -> None:
         assert found == [x for x in range(200) if x != 50]
 
 
-def read_streams_by_turns() -> None:
-    """Parts of the pipeline come and go."""
+def interleave_streams() -> None:
+    """Open and close streams of an interleave."""
     streams = [Lines(20 + i) for i in range(12)]
     ds = grain.experimental.InterleaveIterDataset(streams, cycle_length=4)
     assert len(list(ds.mp_prefetch(TWO))) == sum(20 + i for i in range(12))
 
 
-def farm_out_a_slow_function() -> None:
-    """Elements travel both ways."""
+def offload_a_slow_function() -> None:
+    """Send elements to workers and back."""
     ds = numbers(80).filter(lambda x: x % 2).batch(2).map(slow)
     assert len(list(ds.mp_prefetch(TWO))) == 20
 
 
-def farm_out_a_slow_function_that_draws_and_fails() -> None:
-    """What was sent ahead is sent again behind an error, with other draws."""
+def offload_a_slow_random_function_that_fails() -> None:
+    """Submit prefetched elements again after an error, with other random draws."""
     even = numbers(90).filter(lambda x: x % 2 == 0)
     ds = even.random_map(lambda x, rng: fails_at_50(slow(x)), seed=1)
-    given = failed = 0
+    succeeded = failed = 0
     with iter(ds.mp_prefetch(TWO)) as iterator:
         while True:
             try:
@@ -195,12 +195,12 @@ def farm_out_a_slow_function_that_draws_and_fails() -> None:
             except ValueError:
                 failed += 1
             else:
-                given += 1
-    assert (given, failed) == (44, 1)
+                succeeded += 1
+    assert (succeeded, failed) == (44, 1)
 
 
-def load() -> None:
-    """The other way in."""
+def read_a_loader() -> None:
+    """Read a DataLoader."""
     loader = grain.DataLoader(
         data_source=grain.RangeDataSource(0, 100, 1),
         sampler=grain.IndexSampler(num_records=100, num_epochs=1, shuffle=True, seed=1),
@@ -211,12 +211,12 @@ def load() -> None:
 
 
 def lose_a_worker() -> None:
-    """A worker is killed."""
-    lasting = set(children())
+    """Kill a worker."""
+    permanent = set(children())
     with iter(numbers(1_000_000).mp_prefetch(TWO)) as iterator:
         next(iterator)
-        os.kill(min(set(children()) - lasting), signal.SIGKILL)
-        message = "nothing: no error was raised"
+        os.kill(min(set(children()) - permanent), signal.SIGKILL)
+        message = "no error was raised"
         try:
             for _ in iterator:
                 pass
@@ -229,13 +229,13 @@ ROUNDS: list[Callable[[], None]] = [
     read_to_the_end,
     close_in_the_middle,
     drop_in_the_middle,
-    drop_before_the_beginning,
-    go_back_and_forth,
-    go_on_after_an_error,
-    read_streams_by_turns,
-    farm_out_a_slow_function,
-    farm_out_a_slow_function_that_draws_and_fails,
-    load,
+    drop_before_the_start,
+    set_states,
+    continue_after_an_error,
+    interleave_streams,
+    offload_a_slow_function,
+    offload_a_slow_random_function_that_fails,
+    read_a_loader,
     lose_a_worker,
 ]
 
@@ -244,15 +244,15 @@ ROUNDS: list[Callable[[], None]] = [
 
 
 def children() -> list[int]:
-    """The processes that this one has started."""
+    """Return the processes that this one has started."""
     with open(f"/proc/self/task/{os.getpid()}/children") as file:
         return [int(word) for word in file.read().split()]
 
 
 def memory_of(pid: int) -> int:
-    """The memory of a process in bytes, with its share of what it shares with others.
+    """Return the memory of a process in bytes, with its share of shared memory.
 
-    Files that are mapped, such as libraries, are left out: their share depends on who else is running.
+    Mapped files, such as libraries, are left out: their share depends on other processes.
     """
     with open(f"/proc/{pid}/smaps_rollup") as file:
         sizes = dict(line.split()[:2] for line in file if line.startswith("Pss_"))
@@ -260,7 +260,7 @@ def memory_of(pid: int) -> int:
 
 
 def count(started: float) -> Sample:
-    """What this process and its children hold now."""
+    """Return the resources of this process and its children."""
     gc.collect()
     own, workers = os.getpid(), children()
     return Sample(
@@ -275,7 +275,7 @@ def count(started: float) -> Sample:
 
 
 def soak(seconds: float) -> list[Sample]:
-    """Runs rounds for so long; a sample after each time all of them were run."""
+    """Run all rounds repeatedly for `seconds`; return a sample after each repetition."""
     started = time.monotonic()
     samples: list[Sample] = []
     shown = started
@@ -294,13 +294,13 @@ def soak(seconds: float) -> list[Sample]:
 
 
 def endless_images() -> grain.IterDataset:
-    """What a long training reads."""
+    """Return the pipeline of a long training."""
     ds = grain.MapDataset.range(4000).seed(7).shuffle().map(image).repeat()
     return ds.batch(8).to_iter_dataset()
 
 
 def describe(sample: Sample) -> str:
-    """A line for a person."""
+    """Return a sample as a line of text."""
     return (
         f"{sample.seconds:6.0f} s  memory {sample.own_memory / 2**20:7.1f} MB, "
         f"workers' {sample.workers_memory / 2**20:7.1f} MB  handles {sample.handles}, "
@@ -309,8 +309,8 @@ def describe(sample: Sample) -> str:
     )
 
 
-def rising(samples: list[Sample]) -> Iterator[str]:
-    """What is more at the end than it was after the warm-up."""
+def growth(samples: list[Sample]) -> Iterator[str]:
+    """Yield the resources that grew after the warm-up."""
     first = int(len(samples) * WARM_UP)
     width = max(1, int(len(samples) * WINDOW))
     early, late = samples[first : first + width], samples[-width:]
@@ -318,30 +318,30 @@ def rising(samples: list[Sample]) -> Iterator[str]:
         before = statistics.median(getattr(sample, field) for sample in early)
         after = statistics.median(getattr(sample, field) for sample in late)
         if after - before > MEMORY_NOISE:
-            yield f"{field} rose from {before / 2**20:.1f} to {after / 2**20:.1f} MB"
+            yield f"{field} grew from {before / 2**20:.1f} to {after / 2**20:.1f} MB"
     for field in ("handles", "workers_handles", "threads", "processes"):
         before = max(getattr(sample, field) for sample in early)
         after = min(getattr(sample, field) for sample in late)
         if after > before:
-            yield f"{field} rose from {before} to {after}"
+            yield f"{field} grew from {before} to {after}"
 
 
 def main() -> int:
-    """Returns what the process exits with."""
+    """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=SECONDS, help="default: %(default)s")
     seconds = parser.parse_args().seconds
-    # A round that hangs is shown, and ended.
-    faulthandler.dump_traceback_later(seconds + PATIENCE, exit=True)
+    # Prints the traceback of a round that hangs, and exits.
+    faulthandler.dump_traceback_later(seconds + LAST_ROUND_SECONDS, exit=True)
     samples = soak(seconds)
     faulthandler.cancel_dump_traceback_later()
     if len(samples) < 4:
-        print(f"{seconds:g} seconds were enough for {len(samples)} samples; 4 are needed.")
+        print(f"{seconds:g} seconds gave {len(samples)} samples; 4 are required.")
         return 2
     print(describe(samples[0]), describe(samples[-1]), sep="\n")
-    found = list(rising(samples))
+    found = list(growth(samples))
     rounds = len(samples) * len(ROUNDS)
-    print(f"{rounds} rounds: " + ("; ".join(found) or "nothing rises"))
+    print(f"{rounds} rounds: " + ("; ".join(found) or "nothing grows"))
     return 1 if found else 0
 
 

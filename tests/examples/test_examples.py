@@ -1,4 +1,4 @@
-"""The examples run as they stand, say nothing on stderr, and show what they say they show."""
+"""The examples run as documented, write nothing to stderr, and print the expected results."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ import pytest
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 PROGRAMS = sorted(file.name for file in EXAMPLES.glob("*.py"))
-# Those with tests of their own.
+# Examples with a separate test module.
 ELSEWHERE = {"demo.py", "train_nnx.py"}
 
 
 def run(name: str, cwd: pathlib.Path) -> list[str]:
-    """The lines that an example prints, when started in an empty folder."""
+    """Run an example in an empty folder and return the lines that it prints."""
     command = [sys.executable, "-W", "error", str(EXAMPLES / name)]
     env = os.environ | {"JAX_PLATFORMS": "cpu"}
     finished = subprocess.run(
         command, cwd=cwd, env=env, capture_output=True, text=True, timeout=110
     )
     assert (finished.returncode, finished.stderr) == (0, "")
-    assert not list(cwd.iterdir()), "an example leaves nothing behind"
+    assert not list(cwd.iterdir()), "an example leaves files"
     return finished.stdout.splitlines()
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_an_example_says_what_it_shows_and_how_to_run_it(name: str) -> None:
+def test_an_example_documents_its_purpose_and_command(name: str) -> None:
     text = ast.get_docstring(ast.parse((EXAMPLES / name).read_text()))
     assert text is not None
     assert f"python examples/{name}" in text
@@ -94,7 +94,7 @@ def test_parquet_rows_are_shuffled_over_all_files(tmp_path: pathlib.Path) -> Non
     assert whole == "every row once: True"
 
 
-def test_a_preempted_job_resumes_where_it_was(tmp_path: pathlib.Path) -> None:
+def test_a_preempted_job_resumes_at_its_position(tmp_path: pathlib.Path) -> None:
     assert run("resume_after_preemption.py", tmp_path) == [
         'preempted after 17 batches; saved: {"next_index": 17}',
         "resumed for 21 more, of 38 in all",

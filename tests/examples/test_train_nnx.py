@@ -1,4 +1,4 @@
-"""The training example, killed with SIGKILL and resumed, ends as if nothing had happened."""
+"""The training example, killed with SIGKILL and resumed, ends like an undisturbed run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_killed_three_times_and_resumed_it_ends_with_the_same_losses_and_paramet
     points = sorted(random.sample(range(1, undisturbed.total), 3))
     killed = tool.train(tmp_path / "killed", env, kill_after=points)
     assert killed.differences(undisturbed) == [], points
-    # Each process went on from a checkpoint, not from further than it had come.
+    # Each process resumed from a checkpoint that is not ahead of the killed process.
     assert all(after <= kill for after, kill in zip(killed.resumed, points, strict=True)), points
     assert killed.resumed[-1] > 0 or points[-1] < 10, points
     losses = [float(*undisturbed.losses[step]) for step in sorted(undisturbed.losses)]
@@ -42,7 +42,7 @@ def test_equal_runs_have_no_differences() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "text"),
     [
         ({"losses": {1: {"0.5"}, 2: {"0.2500001"}}}, "step 2: loss"),
         ({"losses": {1: {"0.5"}}}, "step 2: loss"),
@@ -54,6 +54,6 @@ def test_equal_runs_have_no_differences() -> None:
     ],
     ids=["a loss", "a step", "a step done twice", "an array", "values", "a bit", "a shape"],
 )
-def test_the_comparison_notices_what_differs(changes: dict[str, object], says: str) -> None:
+def test_the_comparison_detects_differences(changes: dict[str, object], text: str) -> None:
     [difference] = job().differences(job(**changes))
-    assert says in difference
+    assert text in difference
