@@ -1,4 +1,4 @@
-"""Notes that tell where in a pipeline an exception was raised."""
+"""Notes on exceptions: where in a pipeline an exception was raised."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ _PREFIX = "grain: "
 
 
 def add_note(error: BaseException, text: str) -> None:
-    """Notes the place of an error, once: the innermost operation knows it best."""
+    """Add a note that locates an error, unless an inner operation has added one."""
     notes = getattr(error, "__notes__", ())
     if not any(note.startswith(_PREFIX) for note in notes):
         error.add_note(_PREFIX + text)
 
 
 def note_element(error: BaseException, operation: Any, index: Any, sources: str = "") -> None:
-    """Notes that `operation` failed on the element at `index`."""
+    """Add a note that `operation` failed on the element at `index`."""
     add_note(
         error, f"raised in {operation} at index {index}{f', over {sources}' if sources else ''}."
     )
 
 
 def as_failure(error: Exception) -> Exception:
-    """The error itself; for a StopIteration, which would end the stream unnoticed, a RuntimeError."""
+    """Return the error; a StopIteration, which would silently end the stream, as a RuntimeError."""
     if not isinstance(error, StopIteration):
         return error
     failure = RuntimeError(
@@ -34,7 +34,7 @@ def as_failure(error: Exception) -> Exception:
 
 
 def transform_name(transform: Any) -> str:
-    """A short, readable name of a function or a transformation object.
+    """Return a short, readable name of a function or a transformation object.
 
     >>> transform_name(len)
     'len'

@@ -1,9 +1,9 @@
-"""Names of the features that describe an element rather than belong to it."""
+"""Names of the features that describe an element."""
 
 INDEX = "_index"
 """Global index of the element; grows along the pipeline."""
 RECORD_KEY = "_record_key"
-"""Key by which the data source finds the record."""
+"""Key of the record in the data source."""
 EPOCH = "_epoch"
 """Epoch the element belongs to."""
 DATASET_INDEX = "_dataset_index"

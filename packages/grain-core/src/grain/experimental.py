@@ -1,4 +1,4 @@
-"""Newer operations and helpers; they keep the names and behaviour given here."""
+"""Newer operations and helpers."""
 
 from __future__ import annotations
 

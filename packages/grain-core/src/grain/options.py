@@ -1,4 +1,4 @@
-"""Options that tune how a pipeline runs; none of them changes what it gives."""
+"""Options that tune how a pipeline runs; none of them changes its elements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def checked_int(name: str, value: Any, *, least: int) -> int:
-    """Returns `value` as an int, or raises an error that says what was expected."""
+    """Return `value` as an int, or raise an error that says what was expected."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}.")
     number = int(value.__index__())
@@ -21,7 +21,7 @@ def checked_int(name: str, value: Any, *, least: int) -> int:
 
 
 def checked_type(name: str, value: Any, kind: type[T] | tuple[type[T], ...], wanted: str) -> T:
-    """Returns `value`, or raises an error that says what was expected instead.
+    """Return `value`, or raise an error that says what was expected.
 
     >>> checked_type("mask_name", 3, str, "a text")
     Traceback (most recent call last):
@@ -34,12 +34,12 @@ def checked_type(name: str, value: Any, kind: type[T] | tuple[type[T], ...], wan
 
 @dataclasses.dataclass(slots=True)
 class ReadOptions:
-    """How elements are read ahead in one process.
+    """Options of the read-ahead in one process.
 
     Attributes:
-      num_threads: threads that read at the same time. 0 reads in the consumer's thread. Threads are
-        started only when reading is slow enough, or the consumer busy enough, to gain by them.
-      prefetch_buffer_size: how many elements may be read ahead. 0 reads nothing ahead.
+        num_threads: Threads that read concurrently. 0 reads in the consumer's thread. Threads are
+            started only when reading is slow enough, or the consumer busy enough, to profit from them.
+        prefetch_buffer_size: The maximum number of prefetched elements. 0 disables read-ahead.
 
     >>> import grain
     >>> options = ReadOptions(num_threads=4, prefetch_buffer_size=100)
@@ -59,13 +59,13 @@ class ReadOptions:
 
 @dataclasses.dataclass(slots=True)
 class MultiprocessingOptions:
-    """How worker processes compute elements ahead.
+    """Options of worker processes.
 
     Attributes:
-      num_workers: worker processes; 0 computes in this process, None picks a number that suits the
-        machine. The number never changes the elements, their order or the state.
-      per_worker_buffer_size: how many elements each worker may be ahead.
-      enable_profiling: accepted for compatibility; profiling costs nothing here when it is off.
+        num_workers: Worker processes; 0 computes in this process, None picks a number that suits the
+            machine. The number never changes the elements, their order or the state.
+        per_worker_buffer_size: The number of elements that each worker prefetches.
+        enable_profiling: Accepted for compatibility.
 
     >>> import grain
     >>> in_this_process = MultiprocessingOptions(num_workers=0)
@@ -96,7 +96,7 @@ class ExecutionTrackingMode(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class _Default(Generic[T]):
-    """Wraps a value to tell it from one that the user gave."""
+    """A default value, to be distinguished from a value that the user gave."""
 
     value: T
 
@@ -106,11 +106,11 @@ class DatasetOptions:
     """Options of a whole dataset, given with `WithOptionsIterDataset`.
 
     Attributes:
-      filter_warn_threshold_ratio: a filter that drops this share of its elements, or more, warns; None
-        or 0 never warns.
-      filter_raise_threshold_ratio: the same for raising a ValueError; None or 0 never raises.
-      execution_tracking_mode: what is measured while the dataset is iterated.
-      min_shm_size: accepted for compatibility; the transport between processes chooses by itself.
+        filter_warn_threshold_ratio: A filter that drops this share of its elements, or more, warns;
+            None or 0 never warns.
+        filter_raise_threshold_ratio: The same for raising a ValueError; None or 0 never raises.
+        execution_tracking_mode: What is measured while the dataset is iterated.
+        min_shm_size: Accepted for compatibility; the transport between processes decides itself.
 
     >>> import grain
     >>> ds = grain.MapDataset.range(3000).to_iter_dataset().filter(lambda x: x == 7)
@@ -126,7 +126,7 @@ class DatasetOptions:
     )
     min_shm_size: int | _Default[int] = _Default(0)
 
-    # Fields that the user gave; where options meet, a given value goes before a default one.
+    # Fields that the user gave; when options are merged they take precedence over defaults.
     _user_set_fields: set[str] = dataclasses.field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
@@ -154,7 +154,7 @@ class DatasetOptions:
                 raise ValueError(f"{name} must be None or a number >= 0, got {ratio!r}.")
 
     def merge(self, other: DatasetOptions | None) -> DatasetOptions:
-        """Combines two sets of options; the values given in `self` win.
+        """Return two sets of options combined; values given in `self` take precedence.
 
         >>> near = DatasetOptions(filter_warn_threshold_ratio=0.5)
         >>> far = DatasetOptions(filter_warn_threshold_ratio=0.1, filter_raise_threshold_ratio=0.9)

@@ -1,4 +1,4 @@
-"""Records: what a sampler says about a record, and a record on its way through a `DataLoader`."""
+"""Records of a `DataLoader` and their metadata."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(slots=True)
 class RecordMetadata:
-    """Where a record stands and how to read it.
+    """The position of a record, and the key that reads it.
 
     Attributes:
-      index: position in the global order; grows along the pipeline.
-      record_key: key by which the data source finds the record.
-      rng: generator for random transformations of this record.
+        index: Index in the global order; grows along the pipeline.
+        record_key: Key of the record in the data source.
+        rng: Generator for random transformations of this record.
 
     >>> RecordMetadata(index=0, record_key=7).remove_record_key()
     RecordMetadata(index=0, record_key=None, rng=None)
@@ -28,7 +28,7 @@ class RecordMetadata:
     rng: np.random.Generator | None = None
 
     def remove_record_key(self) -> RecordMetadata:
-        """The same without a key, for an element that is no longer one record."""
+        """Return the metadata without the key, for an element that is no longer one record."""
         return dataclasses.replace(self, record_key=None)
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Record(Generic[T]):
 
 
 def as_record(value: Any) -> Record[Any]:
-    """Checks that an operation gave a record."""
+    """Return `value` if it is a record; raise otherwise."""
     if not isinstance(value, Record):
         raise TypeError(
             "An operation of a DataLoader must yield grain.Record objects, got "

@@ -1,9 +1,8 @@
-"""Random generators for single elements, made once and set to an element's place again and again.
+"""Random generators for single elements, created once and reused by seeking to an element's index.
 
-A generator is a `Philox` counter: its key comes from the seed, and the element's index is written
-into the counter. Going through numpy's public state costs more than most random draws, so the few
-words are written directly, after a check that they lie where they are expected; where they do not,
-the public way is used.
+A generator is a `Philox` counter: its key comes from the seed, and the element's index is written into
+the counter. Setting numpy's public state costs more than most random draws, so the few words are
+written to memory directly, after a check of the memory layout; the public state is the fallback.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from grain.options import checked_int
 
 _MASK64 = 0xFFFFFFFFFFFFFFFF
 _EMPTY_BUFFER = 4  # numpy draws four words at a time; at position 4 none of them is left.
-_BUFFER_POS = 2  # The word of the state that holds the position in the buffer.
-_LEFT_OVER = 7  # The word that holds whether half a word is left over, and that half.
+_BUFFER_POS = 2  # The word of the state that holds the buffer position.
+_LEFT_OVER = 7  # The word that holds the flag and the value of a left-over half word.
 
 
 class _PhiloxState(ctypes.Structure):
@@ -35,7 +34,7 @@ class _PhiloxState(ctypes.Structure):
 
 
 class ElementGenerator:
-    """A generator that can be set to any element."""
+    """A random generator that can seek to any element."""
 
     __slots__ = ("_bits", "_counter", "_words", "generator")
 
@@ -43,17 +42,17 @@ class ElementGenerator:
         self._bits = np.random.Philox(seed)
         self.generator = np.random.Generator(self._bits)
         self._counter: memoryview | None = None
-        if _words_are_where_expected():
+        if _layout_is_as_expected():
             state = _PhiloxState.from_address(self._bits.ctypes.state_address)
-            # Both are seen as 64-bit words; the memory lives as long as the bit generator.
+            # Both are views of 64-bit words; the memory lives as long as the bit generator.
             self._counter = memoryview(state.counter.contents).cast("B").cast("Q")
             self._words = memoryview(state).cast("B").cast("Q")
 
     def seek(self, index: int, op_seed: int = 0) -> np.random.Generator:
-        """Sets the generator to the element at `index`, for the operation that `op_seed` tells."""
+        """Set the generator to the element at `index`, for the operation with seed `op_seed`."""
         counter = self._counter
         if counter is None:
-            _set_publicly(self._bits, index, op_seed)
+            _set_public_state(self._bits, index, op_seed)
             return self.generator
         counter[0] = counter[1] = 0
         counter[2] = op_seed & _MASK64
@@ -64,7 +63,7 @@ class ElementGenerator:
         return self.generator
 
 
-def _set_publicly(bits: np.random.Philox, index: int, op_seed: int) -> None:
+def _set_public_state(bits: np.random.Philox, index: int, op_seed: int) -> None:
     state = bits.state
     counter = [0, 0, op_seed & _MASK64, index & _MASK64]
     state["state"]["counter"] = np.array(counter, dtype=np.uint64)
@@ -75,8 +74,8 @@ def _set_publicly(bits: np.random.Philox, index: int, op_seed: int) -> None:
 
 
 @functools.cache
-def _words_are_where_expected() -> bool:
-    """Whether numpy keeps a Philox state the way it is written here."""
+def _layout_is_as_expected() -> bool:
+    """Return whether numpy stores a Philox state in the layout that is written here."""
     if sys.byteorder != "little" or ctypes.sizeof(_PhiloxState) != 64:
         return False
     try:
@@ -99,7 +98,7 @@ def _words_are_where_expected() -> bool:
 
 
 class RngPool:
-    """Generators of one seed, lent to whoever needs one for an element.
+    """A pool of generators of one seed.
 
     >>> pool = RngPool(seed=7)
     >>> rng = pool.acquire_rng(3)
@@ -112,7 +111,7 @@ class RngPool:
     def __init__(self, seed: int):
         self._seed = checked_int("seed", seed, least=-(2**63))
         self._free: list[ElementGenerator] = []
-        self._lent: dict[int, ElementGenerator] = {}
+        self._borrowed: dict[int, ElementGenerator] = {}
 
     def __getstate__(self) -> int:
         return self._seed
@@ -121,29 +120,29 @@ class RngPool:
         self.__init__(seed)  # type: ignore[misc]
 
     def borrow(self) -> ElementGenerator:
-        """A generator of this seed that nobody else uses; safe from any thread."""
+        """Return a generator that is not in use; safe from any thread."""
         try:
             return self._free.pop()
         except IndexError:
             return ElementGenerator(self._seed)
 
     def give_back(self, generator: ElementGenerator) -> None:
-        """Returns a borrowed generator."""
+        """Put a borrowed generator back."""
         self._free.append(generator)
 
     def acquire_rng(self, index: int, *, op_seed: int = 0) -> np.random.Generator:
-        """A generator set to the element at `index`; give it back with `release_rng`.
+        """Return a generator set to the element at `index`; put it back with `release_rng`.
 
-        Operations on one element that have an `op_seed` each draw independently of each other.
+        Operations on one element with different `op_seed` draw independently of each other.
         """
         borrowed = self.borrow()
         rng = borrowed.seek(index, op_seed)
-        self._lent[id(rng)] = borrowed
+        self._borrowed[id(rng)] = borrowed
         return rng
 
     def release_rng(self, rng: np.random.Generator) -> None:
-        """Takes back a generator, to be used again."""
-        borrowed = self._lent.pop(id(rng), None)
+        """Put an acquired generator back."""
+        borrowed = self._borrowed.pop(id(rng), None)
         if borrowed is None:
             raise ValueError("release_rng: this generator was not acquired from this pool.")
         self._free.append(borrowed)

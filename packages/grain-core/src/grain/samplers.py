@@ -18,18 +18,18 @@ __all__ = ["IndexSampler", "Sampler", "SequentialSampler"]
 
 
 class Sampler(Protocol):
-    """Says for each global index which record to read.
+    """The record to read at each global index.
 
     Global index `i` belongs to shard `i % shard_count`. A sampler may have `__len__`; without it the
-    loader goes on until the sampler raises IndexError.
+    loader ends when the sampler raises IndexError.
     """
 
     def __getitem__(self, index: int) -> RecordMetadata:
-        """The metadata of the record at a global index."""
+        """Return the metadata of the record at a global index."""
 
 
 def record_rng(seed: int, index: int) -> np.random.Generator:
-    """The generator of the record at a global index."""
+    """Return the generator of the record at a global index."""
     return np.random.Generator(np.random.Philox(key=seed + index))
 
 
@@ -37,11 +37,11 @@ class IndexSampler:
     """Records in order or shuffled, for some epochs or without end, divided over shards.
 
     Args:
-      num_records: how many records the data source has.
-      shard_options: which part of them this process reads.
-      shuffle: whether each epoch is shuffled, every one differently.
-      num_epochs: how often to go through the records; None goes on without end.
-      seed: for shuffling and for the records' generators; `0 <= seed < 2**32`.
+        num_records: The number of records of the data source.
+        shard_options: The part of the records that this process reads.
+        shuffle: Whether each epoch is shuffled, in a different order.
+        num_epochs: The number of epochs; None repeats without end.
+        seed: The seed of shuffling and of the records' generators; `0 <= seed < 2**32`.
 
     >>> sampler = IndexSampler(num_records=3, num_epochs=1, seed=7)
     >>> [metadata.record_key for metadata in sampler]
@@ -59,6 +59,7 @@ class IndexSampler:
         num_records = checked_int("num_records", num_records, least=-(2**63))
         if num_records <= 0:
             raise ValueError(
+                # Message kept from google/grain 0.2.18
                 f"Invalid number of records in Sampler. Got {num_records} records, but number of "
                 "records must be greater than 0."
             )
@@ -70,6 +71,7 @@ class IndexSampler:
                     "of epochs must be greater than 0."
                 )
         if shuffle and seed is None:
+            # Message kept from google/grain 0.2.18
             raise ValueError("Shuffling requires specifying a seed.")
         if seed is not None:
             seed = checked_int("seed", seed, least=-(2**63))
@@ -87,6 +89,7 @@ class IndexSampler:
         dropped = num_records % shard.shard_count if shard.drop_remainder else 0
         if dropped:
             warnings.warn(
+                # Message kept from google/grain 0.2.18
                 f"Dropping {dropped} examples of {num_records} examples "
                 f"(shard {shard.shard_count}).",
                 stacklevel=2,
@@ -106,18 +109,23 @@ class IndexSampler:
         )
 
     def __getitem__(self, index: int) -> RecordMetadata:
-        _check_index(index, self._length if len(self._keys) else 0)
-        place = np.array([index // self._shard_options.shard_count], dtype=np.int64)
-        key = int(self._record_keys(place)[0])
+        _check_index(index, self._length if self.has_records else 0)
+        key = int(self.record_keys(np.array([index], dtype=np.int64))[0])
         rng = None if self._seed is None else record_rng(self._seed, index)
         return RecordMetadata(index=index, record_key=key, rng=rng)
 
-    def _record_keys(self, places: IndexArray) -> IndexArray:
-        """The record keys at places of this shard's own order, later epochs included."""
+    def record_keys(self, global_indices: IndexArray) -> IndexArray:
+        """Return the record keys at global indices of this shard, later epochs included."""
         count = len(self._keys)
+        positions = global_indices // self._shard_options.shard_count
         if self._shuffle and self._seed is not None:
-            places = shuffle_epochs(places, count, self._seed)
-        return self._keys.start + places % count
+            positions = shuffle_epochs(positions, count, self._seed)
+        return self._keys.start + positions % count
+
+    @property
+    def has_records(self) -> bool:
+        """Whether this shard has a record; false where there are more shards than records."""
+        return len(self._keys) > 0
 
 
 class SequentialSampler:
@@ -136,6 +144,7 @@ class SequentialSampler:
         num_records = checked_int("num_records", num_records, least=-(2**63))
         if num_records <= 0:
             raise ValueError(
+                # Message kept from google/grain 0.2.18
                 f"Invalid number of records in Sampler. Got {num_records} records, but number of "
                 "records must be greater than 0."
             )
@@ -163,6 +172,7 @@ class SequentialSampler:
 def _check_index(index: int, length: int) -> None:
     if not 0 <= index < length:
         raise IndexError(
+            # Message kept from google/grain 0.2.18
             f"RecordMetadata object index is out of bounds; Got index {index}, allowed indices "
             f"should be in [0, {length}]"
         )

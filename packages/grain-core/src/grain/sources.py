@@ -1,7 +1,6 @@
-"""Data sources: the contract every one of them fulfils, a range of integers, and what plugins add.
+"""Data sources: their contract, a range of integers, and the sources of installed plugins.
 
-`grain.sources.ParquetDataSource` and its like come from installed plugins, and are imported when
-they are first asked for.
+Plugins' sources, such as `grain.sources.ParquetDataSource`, are imported on first use.
 """
 
 from __future__ import annotations
@@ -26,11 +25,10 @@ Indices = Sequence[int] | np.ndarray[Any, Any]
 class RandomAccessDataSource(Protocol[T_co]):
     """Records that can be read in any order: anything with `len(source)` and `source[index]`.
 
-    A source may offer two more methods, which the core uses when they are there:
-    `__getitems__(indices)` gives many records at once, as a list, and `__getcolumns__(indices)`
-    gives them stacked, as the tree of arrays that batching them would give. A source must be
-    picklable to be used with worker processes, and its `repr` must not differ from process to
-    process, because checkpoints compare it.
+    A source may have two more methods, which the core uses when they exist: `__getitems__(indices)`
+    returns many records at once, as a list, and `__getcolumns__(indices)` returns them stacked, as
+    the tree of arrays that batching them would make. A source must be picklable to be used with worker
+    processes, and its `repr` must be the same in all processes, because checkpoints compare it.
 
     Example:
         >>> isinstance(["a", "b"], RandomAccessDataSource)
@@ -38,11 +36,11 @@ class RandomAccessDataSource(Protocol[T_co]):
     """
 
     def __len__(self) -> int:
-        """How many records there are."""
+        """Return the number of records."""
         ...
 
     def __getitem__(self, index: int) -> T_co:
-        """The record at `index`, 0 <= index < len(self)."""
+        """Return the record at `index`, 0 <= index < len(self)."""
         ...
 
 
@@ -69,8 +67,9 @@ class RangeDataSource:
                 raise TypeError(
                     f"RangeDataSource({field}=…) got {value!r}, expected an integer."
                 ) from None
-        # The reference's exception type, raised also under `python -O`.
+        # google/grain's exception type, raised under `python -O` too.
         if self.step == 0:
+            # Message kept from google/grain 0.2.18
             raise AssertionError("step can't be zero.")
         if (self.stop - self.start) * self.step < 0:
             raise AssertionError(
@@ -88,11 +87,12 @@ class RangeDataSource:
     def __getitem__(self, index: SupportsIndex) -> int:
         position = as_index(index)
         if not 0 <= position < len(self):
+            # Message kept from google/grain 0.2.18
             raise IndexError(f"Index {position} out of range for {len(self)}")
         return self._range[position]
 
     def __getitems__(self, indices: Indices) -> list[int]:
-        """The records at `indices`, in that order."""
+        """Return the records at `indices`, in that order."""
         positions = self._positions(indices)
         if self._fits_int64:
             values: list[int] = (self.start + positions * self.step).tolist()
@@ -100,7 +100,7 @@ class RangeDataSource:
         return [self._range[position] for position in positions.tolist()]
 
     def __getcolumns__(self, indices: Indices) -> np.ndarray[Any, Any]:
-        """The records at `indices` as one array: int64, or Python integers beyond 64 bits."""
+        """Return the records at `indices` as one array: int64, or Python integers beyond 64 bits."""
         positions = self._positions(indices)
         if self._fits_int64:
             return self.start + positions * self.step
@@ -113,7 +113,7 @@ class RangeDataSource:
         return limits.min <= min(values) and max(values) <= limits.max
 
     def _positions(self, indices: Indices) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """`indices` as one array of valid positions."""
+        """Return `indices` as one array of valid indices."""
         positions = np.asarray(indices)
         if positions.dtype.kind not in "iu":  # an empty list, integers beyond 64 bits, or a mistake
             for position in indices:
@@ -121,16 +121,17 @@ class RangeDataSource:
             positions = np.asarray([as_index(position) for position in indices], dtype=np.int64)
         outside = (positions < 0) | (positions >= len(self))
         if outside.any():
+            # Message kept from google/grain 0.2.18
             raise IndexError(f"Index {positions[outside][0]} out of range for {len(self)}")
         return positions.astype(np.int64, copy=False)
 
 
 def open(uri: str | os.PathLike[str], /, **options: Any) -> Any:  # noqa: A001
-    """Opens a source by the URI's scheme, or by the suffix of its file name; never by its contents.
+    """Open a source, chosen by the URI's scheme or the suffix of its file name, never by contents.
 
-    With a plugin's scheme the plugin gets what follows it: `parquet:///data/*.parquet` is
-    `/data/*.parquet`, and `parquet+s3://bucket/key` is `s3://bucket/key`. Otherwise the path or URI
-    is passed on as it is. Options go to the source.
+    A plugin's scheme is removed: `parquet:///data/*.parquet` becomes `/data/*.parquet`, and
+    `parquet+s3://bucket/key` becomes `s3://bucket/key`. Otherwise the path or URI is passed on
+    unchanged, and so are the options.
 
     Example:
         source = grain.sources.open("parquet:///data/*.parquet", columns=["text"])

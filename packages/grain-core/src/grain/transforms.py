@@ -1,6 +1,6 @@
-"""Transformations that users write: small picklable objects that say what to do with an element.
+"""Base classes of users' transformations: small picklable objects that process elements.
 
-Names of installed transform plugins can be imported from here too.
+The transforms of installed plugins can be imported from here too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Map(abc.ABC):
-    """Turns each element into another one.
+    """A function of an element.
 
     >>> class Double(Map):
     ...     def map(self, element):
@@ -40,19 +40,19 @@ class Map(abc.ABC):
 
     @abc.abstractmethod
     def map(self, element: Any) -> Any:
-        """Returns the element that takes the place of `element`."""
+        """Return the element that replaces `element`."""
 
 
 class RandomMap(abc.ABC):
-    """Turns each element into another one with the help of a random generator.
+    """A function of an element and a random generator.
 
     All randomness must come from `rng`: it is seeded for each element, so that the result does not
-    depend on who computes it or when.
+    depend on the process that computes it or on the time.
     """
 
     @abc.abstractmethod
     def random_map(self, element: Any, rng: np.random.Generator) -> Any:
-        """Returns the element that takes the place of `element`."""
+        """Return the element that replaces `element`."""
 
 
 class TfRandomMap(abc.ABC):
@@ -60,43 +60,43 @@ class TfRandomMap(abc.ABC):
 
     @abc.abstractmethod
     def np_random_map(self, element: Any, rng: np.random.Generator) -> Any:
-        """Returns the element that takes the place of `element`."""
+        """Return the element that replaces `element`."""
 
 
 class MapWithIndex(abc.ABC):
-    """Turns each element into another one, knowing its position in the dataset."""
+    """A function of an element and its index in the dataset."""
 
     @abc.abstractmethod
     def map_with_index(self, index: int, element: Any) -> Any:
-        """Returns the element that takes the place of `element`."""
+        """Return the element that replaces `element`."""
 
 
 class Filter(abc.ABC):
-    """Keeps some elements and drops the others."""
+    """A predicate that keeps some elements and drops the others."""
 
     @abc.abstractmethod
     def filter(self, element: Any) -> bool:
-        """Returns whether to keep `element`."""
+        """Return whether to keep `element`."""
 
 
 class FlatMap(abc.ABC):
-    """Splits each element into several, at most `max_fan_out` of them."""
+    """A function that splits an element into several, at most `max_fan_out` of them."""
 
     max_fan_out: int
 
     @abc.abstractmethod
     def flat_map(self, element: Any) -> Sequence[Any]:
-        """Returns the elements that take the place of `element`."""
+        """Return the elements that replace `element`."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """Stacks consecutive elements along a new first dimension.
+    """Batching: consecutive elements are stacked along a new first dimension.
 
     Attributes:
-      batch_size: elements in a batch.
-      drop_remainder: whether a last, shorter batch is left out.
-      batch_fn: makes a batch of a list of elements; the default stacks arrays, tree by tree.
+        batch_size: The number of elements of a batch.
+        drop_remainder: Whether a last, shorter batch is dropped.
+        batch_fn: Returns the batch of a list of elements; the default stacks arrays, leaf by leaf.
     """
 
     batch_size: int
@@ -105,15 +105,15 @@ class Batch:
 
 
 class DatasetSelectionMap(abc.ABC):
-    """Says for each element of a mixture which dataset it comes from, and which element it is there."""
+    """The dataset, and the index in that dataset, of each element of a mixture."""
 
     @abc.abstractmethod
     def __len__(self) -> int:
-        """How many elements the mixture has."""
+        """Return the number of elements of the mixture."""
 
     @abc.abstractmethod
     def __getitem__(self, index: int) -> tuple[int, int]:
-        """Returns (dataset, element of that dataset) of element `index`."""
+        """Return the dataset of element `index`, and the element's index in that dataset."""
 
 
 Transformation = Batch | Map | RandomMap | TfRandomMap | Filter | FlatMap | MapWithIndex

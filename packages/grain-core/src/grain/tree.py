@@ -1,7 +1,7 @@
 """Trees of elements: dict, list, tuple, namedtuple, dataclass and None are nodes, the rest are leaves.
 
 When JAX is already imported, the types registered with it are nodes too; it is never imported here.
-As in JAX, a dictionary that is put together again has its keys in sorted order.
+As in JAX, a rebuilt dictionary has its keys in sorted order.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 from grain.memory.allocation import allocate
 
 _SCALARS = (int, float, complex, bool, str, bytes, np.generic)
-# How many items of a long list stand for all of them where a rough size will do.
+# The number of items of a long list from which its size is estimated.
 _SAMPLE = 32
-# What is taken for the size of something that does not tell.
+# The estimate for an object of unknown size.
 _SOME_BYTES = 32
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """Applies `function` to every leaf of `tree`.
+    """Return `tree` with `function` applied to every leaf.
 
     >>> map_leaves(lambda x: x + 1, {"a": 1, "b": (2, None)})
     {'a': 2, 'b': (3, None)}
@@ -36,7 +36,7 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def leaves(tree: Any) -> Iterator[Any]:
-    """Gives the leaves of `tree` from left to right.
+    """Yield the leaves of `tree` from left to right.
 
     >>> list(leaves({"a": 1, "b": (2, None, [3])}))
     [1, 2, 3]
@@ -50,14 +50,14 @@ def leaves(tree: Any) -> Iterator[Any]:
 
 
 def nbytes(tree: Any) -> int:
-    """About how much memory the arrays, strings and bytes of `tree` take.
+    """Estimate the memory of the arrays, strings and bytes of `tree`.
 
     >>> nbytes({"image": np.zeros((2, 3)), "label": b"seven"})
     53
     """
     try:
         return _nbytes(tree)
-    except Exception:  # Of a user's own class, or of a tree that is too deep: it is only a guess.
+    except Exception:  # A user's class failed, or the tree is too deep; an estimate suffices.
         return _SOME_BYTES
 
 
@@ -67,7 +67,7 @@ def _nbytes(tree: Any) -> int:
     if isinstance(tree, (str, bytes, bytearray)):
         return len(tree)
     if type(tree) in (list, tuple) and len(tree) > _SAMPLE:
-        # Thousands of tokens are not counted one by one.
+        # Sampled: a list may hold thousands of tokens.
         return sum(map(_nbytes, tree[:_SAMPLE])) * len(tree) // _SAMPLE
     node = _open_node(tree)
     if node is not None:
@@ -77,7 +77,7 @@ def _nbytes(tree: Any) -> int:
 
 
 def stack(elements: Sequence[Any]) -> Any:
-    """Stacks trees of one structure, leaf by leaf, along a new first dimension.
+    """Stack trees of one structure, leaf by leaf, along a new first dimension.
 
     >>> stack([{"a": 1, "b": [2.0]}, {"a": 3, "b": [4.0]}])
     {'a': array([1, 3]), 'b': [array([2., 4.])]}
@@ -86,8 +86,9 @@ def stack(elements: Sequence[Any]) -> Any:
         return _stack(elements)
     except _MismatchError as mismatch:
         raise ValueError(
+            # Message kept from google/grain 0.2.18
             "Expected all input elements to have the same structure but got:\n"
-            f"{mismatch}\n{_place(elements)}"
+            f"{mismatch}\n{_location(elements)}"
             "To batch elements of different shapes, pad them first or pass `batch_fn`."
         ) from None
 
@@ -96,8 +97,8 @@ class _MismatchError(Exception):
     """Elements differ in structure or shape."""
 
 
-def _place(elements: Sequence[Any]) -> str:
-    """Where in dictionaries of one structure the parts are that differ, as a sentence."""
+def _location(elements: Sequence[Any]) -> str:
+    """Return a sentence that locates the difference in dictionaries of one structure."""
     keys: list[Any] = []
     while all(
         type(element) is dict and element.keys() == elements[0].keys() for element in elements
@@ -112,7 +113,11 @@ def _place(elements: Sequence[Any]) -> str:
                 break
         else:
             break
-    return f"This is at {''.join(f'[{key!r}]' for key in keys)} of each element.\n" if keys else ""
+    return (
+        f"The difference is at {''.join(f'[{key!r}]' for key in keys)} of each element.\n"
+        if keys
+        else ""
+    )
 
 
 def _stack(elements: Sequence[Any]) -> Any:
@@ -140,7 +145,7 @@ def _stack(elements: Sequence[Any]) -> Any:
 
 
 def _children_like(node: _Node, element: Any) -> Sequence[Any] | None:
-    """The children of an element in the order of another one's; None where they do not match."""
+    """Return the children of an element in the order of `node`'s, or None if they do not match."""
     opened = _open_node(element)
     if opened is None or len(opened.children) != len(node.children):
         return None
@@ -169,7 +174,7 @@ def _stack_arrays(elements: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, A
     first = elements[0]
     shape, dtype = first.shape, first.dtype
     if not dtype.isnative:
-        return _stack_leaves(elements)  # Stacked, they have this machine's order of bytes.
+        return _stack_leaves(elements)  # Their stack has native byte order.
     for element in elements:
         if type(element) is not np.ndarray or element.dtype is not dtype:
             return _stack_leaves(elements)
@@ -177,7 +182,7 @@ def _stack_arrays(elements: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, A
             raise _MismatchError(f"{_describe(first)}\nand\n{_describe(element)}")
     result = allocate((len(elements), *shape), dtype)
     if shape and first.flags.c_contiguous:
-        # Rows one below the other are the stack, once its first two dimensions are read as one.
+        # Concatenated rows are the stack, with its first two dimensions merged.
         np.concatenate(elements, out=result.reshape(len(elements) * shape[0], *shape[1:]))
     else:
         np.stack(elements, out=result)
@@ -194,7 +199,7 @@ def _stack_leaves(elements: Sequence[Any]) -> np.ndarray[Any, Any]:
     arrays = [np.asanyarray(element) for element in elements]
     shape = arrays[0].shape
     for array, element in zip(arrays, elements, strict=True):
-        # None among scalars is one of them: the result is an array of objects.
+        # None among scalars counts as a scalar: the result is an array of objects.
         is_node = element is not None and _open_node(element) is not None
         if array.shape != shape or is_node:
             raise _MismatchError(f"{_describe(elements[0])}\nand\n{_describe(element)}")
@@ -202,12 +207,12 @@ def _stack_leaves(elements: Sequence[Any]) -> np.ndarray[Any, Any]:
 
 
 class _Node(NamedTuple):
-    """What is inside of a node.
+    """The contents of a node.
 
     Attributes:
-      children: the parts, in order.
-      rebuild: puts a node together again of as many parts.
-      label: what else two nodes of one type must have in common, such as the keys of a mapping.
+        children: The children, in order.
+        rebuild: Returns a node of as many children.
+        label: What two nodes of one structure have in common, such as the keys of a mapping.
     """
 
     children: Sequence[Any]
@@ -219,7 +224,7 @@ _NONE = _Node((), lambda _: None)
 
 
 def _open_node(tree: Any) -> _Node | None:
-    """The inside of a node, or None for a leaf."""
+    """Return the contents of a node, or None for a leaf."""
     if tree is None:
         return _NONE
     kind = type(tree)
@@ -262,7 +267,7 @@ def _open_other_node(tree: Any) -> _Node | None:
 
 
 def _keys_in_order(tree: dict[Any, Any]) -> list[Any]:
-    """The keys of a dictionary, sorted where they can be: batches do not tell how it was built."""
+    """Return the keys of a dictionary, sorted if possible: insertion order must not matter."""
     try:
         return sorted(tree)
     except TypeError:
@@ -272,7 +277,7 @@ def _keys_in_order(tree: dict[Any, Any]) -> list[Any]:
 def _open_mapping(tree: dict[Any, Any]) -> _Node:
     kind: Any = type(tree)
     keys = list(tree) if isinstance(tree, OrderedDict) else _keys_in_order(tree)
-    # A defaultdict is made anew with its factory.
+    # A defaultdict is rebuilt with its factory.
     first = (tree.default_factory,) if isinstance(tree, defaultdict) else ()
     return _Node(
         [tree[key] for key in keys],
@@ -286,7 +291,7 @@ def _open_jax_node(tree: Any) -> _Node | None:
     flatten = getattr(tree_util, "tree_flatten", None)
     if flatten is None:
         return None
-    # One level only: a child stands for itself, whatever it is.
+    # One level only: children are leaves here.
     children, structure = flatten(tree, is_leaf=lambda node: node is not tree)
     if len(children) == 1 and children[0] is tree:
         return None

@@ -30,7 +30,7 @@ DRAWS: list[Callable[[np.random.Generator], Any]] = [
 
 
 def public(seed: int, index: int, op_seed: int = 0) -> np.random.Generator:
-    """A generator set to an element by numpy's public interface, made anew."""
+    """Return a new generator, set to an element by numpy's public interface."""
     bits = np.random.Philox(seed)
     state = bits.state
     state["state"]["counter"] = np.array([0, 0, op_seed, index], dtype=np.uint64)
@@ -44,7 +44,7 @@ def public(seed: int, index: int, op_seed: int = 0) -> np.random.Generator:
 @pytest.fixture(params=["short way", "public way"])
 def way(request, monkeypatch):
     if request.param == "public way":
-        monkeypatch.setattr(rng_module, "_words_are_where_expected", lambda: False)
+        monkeypatch.setattr(rng_module, "_layout_is_as_expected", lambda: False)
     return request.param
 
 
@@ -77,7 +77,7 @@ def test_both_ways_draw_the_same_whatever_was_drawn_before(way):
 
 
 def test_the_short_way_is_taken_with_this_numpy():
-    assert rng_module._words_are_where_expected()
+    assert rng_module._layout_is_as_expected()
 
 
 def test_pipelines_draw_the_same_either_way(way):
@@ -92,7 +92,7 @@ def test_pipelines_draw_the_same_either_way(way):
 
 
 def test_a_layout_that_is_not_the_expected_one_is_noticed(monkeypatch):
-    check = rng_module._words_are_where_expected.__wrapped__
+    check = rng_module._layout_is_as_expected.__wrapped__
     assert check()
     fields = list(rng_module._PhiloxState._fields_)
     fields[2:4] = [fields[3], fields[2]]
@@ -107,7 +107,7 @@ def test_a_layout_that_is_not_the_expected_one_is_noticed(monkeypatch):
 @pytest.mark.parametrize("order", ["big"])
 def test_another_order_of_bytes_takes_the_public_way(monkeypatch, order):
     monkeypatch.setattr(rng_module.sys, "byteorder", order)
-    assert not rng_module._words_are_where_expected.__wrapped__()
+    assert not rng_module._layout_is_as_expected.__wrapped__()
 
 
 # --- the pool ------------------------------------------------------------------------------------

@@ -302,7 +302,7 @@ def test_registered_types_of_jax_are_nodes_once_jax_is_imported():
         assert list(tree.leaves(box := Box({"a": 1}, "s"))) == [box]
 
         import jax
-        # The child is made anew each time it is looked at.
+        # Each access creates the child again.
         jax.tree_util.register_pytree_node(
             Box,
             lambda box: ((dict(box.value),), box.static),

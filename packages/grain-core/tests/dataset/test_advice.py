@@ -111,7 +111,9 @@ def test_a_dictionary_is_no_source_of_rows() -> None:
 
 def test_batching_says_which_feature_differs() -> None:
     rows = [{"id": 1, "in": {"x": np.zeros(2)}}, {"id": 2, "in": {"x": np.zeros(3)}}]
-    with pytest.raises(ValueError, match=re.escape("This is at ['in']['x'] of each element.")):
+    with pytest.raises(
+        ValueError, match=re.escape("The difference is at ['in']['x'] of each element.")
+    ):
         grain.MapDataset.source(rows).batch(2)[0]
 
 

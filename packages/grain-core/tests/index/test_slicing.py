@@ -54,7 +54,7 @@ def test_an_epoch_of_a_concatenation_is_an_epoch_of_every_part(lengths, indices)
 
 
 def test_a_concatenation_says_when_it_is_too_long_to_be_counted():
-    with pytest.raises(ValueError, match=f"are {2**63} elements together"):
+    with pytest.raises(ValueError, match=f"have {2**63} elements together"):
         Concatenation([2**62, 2**62])
 
 

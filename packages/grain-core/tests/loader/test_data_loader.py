@@ -256,7 +256,7 @@ def test_a_filter_between_operations_changes_no_draws():
 
 def test_a_random_map_without_a_seed_says_what_is_missing():
     sampler = IndexSampler(3, num_epochs=1, shard_options=NoSharding())
-    with pytest.raises(ValueError, match=r"the sampler gave none for.*Give the sampler a seed"):
+    with pytest.raises(ValueError, match=r"the sampler has none for.*Give the sampler a seed"):
         list(loader("abc", Draw(), sampler=sampler))
 
 

@@ -41,7 +41,7 @@ def test_a_random_map_uses_the_generator_of_the_record():
 
 
 def test_a_random_map_without_generators_says_so():
-    with pytest.raises(ValueError, match="The sampler gave no generator"):
+    with pytest.raises(ValueError, match="The sampler has no generator"):
         list(RandomMapOperation(lambda x, rng: x)(iter(records(1, seed=None))))
 
 

@@ -171,17 +171,17 @@ def test_workers_that_have_read_the_first_records_together_stand_for_one_positio
 
 
 @pytest.mark.parametrize("last_seen", [(2, -1), (0, 3), (-2, 1), (4, 1, 2)])
-def test_workers_that_have_read_different_parts_cannot_be_told_in_one_position(last_seen):
+def test_workers_at_positions_that_no_single_index_describes_are_refused(last_seen):
     made = loader()
-    with pytest.raises(ValueError, match="had read different parts of the data") as caught:
+    with pytest.raises(ValueError, match="No single index of shard") as caught:
         resumed(made, state_of(made, 0) | workers(*last_seen))
-    assert str(len(last_seen)) in str(caught.value)
+    assert f"'{len(last_seen) - 1}': {last_seen[-1]}" in str(caught.value)
     assert "whole number of rounds over the workers" in str(caught.value)
 
 
 def test_an_index_of_another_shard_is_refused():
     made = loader(shard=ShardOptions(1, 2))
-    with pytest.raises(ValueError, match="different parts of the data"):
+    with pytest.raises(ValueError, match="No single index of shard 1 of 2"):
         resumed(made, state_of(made, 0) | workers(4))
 
 
@@ -227,9 +227,9 @@ def test_what_is_no_json_is_shown():
 @pytest.mark.parametrize(
     ("last_seen", "error", "message"),
     [
-        (3, TypeError, "mapping of a worker's number.*got 3"),
-        ({}, KeyError, "must have the worker '0'"),
-        ({"1": 3}, KeyError, "must have the worker '0'"),
+        (3, TypeError, "map each worker's number.*got 3"),
+        ({}, KeyError, "must contain worker '0'"),
+        ({"1": 3}, KeyError, "must contain worker '0'"),
         ({"0": "x"}, TypeError, "integer, got 'x'"),
         ({"0": 1.5}, TypeError, r"integer, got 1\.5"),
         ({"0": 99}, IndexError, "100 is out of range for dataset of length 40"),

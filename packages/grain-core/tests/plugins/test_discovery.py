@@ -1,4 +1,4 @@
-"""Each plugin is read by itself: what one does wrong is its own status and nobody else's."""
+"""Each plugin is read in isolation: a broken plugin changes its own status only."""
 
 from __future__ import annotations
 

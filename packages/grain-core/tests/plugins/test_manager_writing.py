@@ -21,11 +21,11 @@ BOTH = PluginSpec(
 NEITHER = PluginSpec(
     name="neither", target="builtins:list", kind=Kind.MAP_SOURCE, suffixes=(".neither",)
 )
-ASTRAY = PluginSpec(
-    name="astray",
+BROKEN = PluginSpec(
+    name="broken",
     target="builtins:list",
     kind=Kind.MAP_SOURCE,
-    suffixes=(".astray",),
+    suffixes=(".broken",),
     writer="not_there:write",
     install="pip install not-there",
 )
@@ -34,7 +34,7 @@ ASTRAY = PluginSpec(
 @pytest.fixture
 def manager() -> PluginManager:
     manager = PluginManager(settings=lambda: Settings.from_environment({}), distributions=list)
-    for spec in (BOTH, NEITHER, ASTRAY):
+    for spec in (BOTH, NEITHER, BROKEN):
         manager.register(spec)
     return manager
 
@@ -51,18 +51,18 @@ def test_a_decoder_is_found_likewise_and_may_be_missing(manager) -> None:
 
 
 def test_the_spec_behind_a_uri_is_found_without_an_import(manager) -> None:
-    assert manager.source_spec("a.astray") is ASTRAY
+    assert manager.source_spec("a.broken") is BROKEN
     assert {plugin.status for plugin in manager.plugins()} == {Status.AVAILABLE}
 
 
 def test_a_format_without_a_writer_says_which_have_one(manager) -> None:
-    with pytest.raises(PluginUnusableError, match=r"no writer for it.* '.astray', '.both'\.$"):
+    with pytest.raises(PluginUnusableError, match=r"no writer for it.* '.both', '.broken'\.$"):
         manager.writer("a.neither")
 
 
 def test_a_writer_that_cannot_be_imported_says_what_mends_it(manager) -> None:
     with pytest.raises(PluginUnusableError, match="pip install not-there"):
-        manager.writer("a.astray")
+        manager.writer("a.broken")
 
 
 def test_checking_all_plugins_imports_writers_too(manager) -> None:
@@ -70,7 +70,7 @@ def test_checking_all_plugins_imports_writers_too(manager) -> None:
     assert status == {
         "both": Status.LOADED,
         "neither": Status.LOADED,
-        "astray": Status.FAILED,
+        "broken": Status.FAILED,
     }
 
 

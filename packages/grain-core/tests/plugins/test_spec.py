@@ -1,4 +1,4 @@
-"""A spec is frozen, and refuses what nobody could use."""
+"""Specs are frozen, and refuse invalid fields."""
 
 from __future__ import annotations
 

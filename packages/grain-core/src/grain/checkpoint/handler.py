@@ -1,4 +1,4 @@
-"""Writes the state of an iterator to a folder as readable JSON, one file for each process."""
+"""Checkpoint handler that stores iterator states as readable JSON, one file per process."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 class CheckpointHandler:
-    """Saves and restores any iterator that has `get_state` and `set_state`.
+    """Handler that saves and restores any iterator with `get_state` and `set_state`.
 
-    It is a handler for Orbax, and works by itself too:
+    Orbax can use it, and it works without Orbax:
 
     >>> import grain, tempfile
     >>> iterator = iter(grain.MapDataset.range(5).to_iter_dataset())
@@ -35,7 +35,7 @@ class CheckpointHandler:
     """
 
     def save(self, directory: Any, item: Any = None, args: Any = None) -> None:
-        """Writes the state of an iterator, and what its pipeline does, into `directory`."""
+        """Write the state of an iterator and the fingerprint of its pipeline into `directory`."""
         iterator = item if args is None else args.item
         write_files(directory, state_text(iterator), pipeline_text(iterator))
 
@@ -47,44 +47,44 @@ class CheckpointHandler:
         *,
         allow: str | Iterable[str] = (),
     ) -> Any:
-        """Sets an iterator to the state found in `directory`, and returns it.
+        """Set an iterator to the state found in `directory`, and return it.
 
         Args:
-          directory: where `save` wrote to.
-          item: an iterator over the pipeline that was saved.
-          args: an object that has it as its attribute `item`.
-          allow: what may differ in the pipeline that was saved; see `grain.checkpoint.allow_changes`.
+            directory: The folder that `save` wrote to.
+            item: An iterator over the saved pipeline.
+            args: An object whose attribute `item` is the iterator.
+            allow: What may differ in the saved pipeline; see `grain.checkpoint.allow_changes`.
         """
         iterator = item if args is None else args.item
         allow = getattr(args, "allow", ()) or allow
         if hasattr(iterator, "read_state"):
-            # Like an ElasticIterator's: what any number of processes saved, as one state.
+            # An ElasticIterator combines what any number of processes saved.
             state = json.dumps(iterator.read_state(directory))
             restore_texts(iterator, state, read_any_pipeline(directory), allow)
         else:
             restore_texts(iterator, *read_files(directory), allow)
         return iterator
 
-    # What Orbax asks of a handler beyond saving and restoring.
+    # The rest of Orbax's handler interface.
 
     def structure(self, directory: Any) -> Any:
-        """An iterator has no tree of arrays to describe."""
+        """Return None: an iterator has no tree of arrays."""
         del directory
         return None
 
     def metadata(self, directory: Any) -> Any | None:
-        """Nothing beyond the state is kept."""
+        """Return None: only the state is stored."""
         del directory
         return None
 
     def finalize(self, directory: Any) -> None:
-        """Nothing is left to do when all processes have saved."""
+        """Do nothing: every process has finished its own file."""
         del directory
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no resource is held."""
 
     @classmethod
     def typestr(cls) -> str:
-        """The name under which Orbax notes this handler."""
+        """Return the name under which Orbax registers this handler."""
         return f"{cls.__module__}.{cls.__qualname__}"

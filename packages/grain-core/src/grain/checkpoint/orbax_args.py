@@ -1,4 +1,4 @@
-"""The arguments by which Orbax saves and restores an iterator."""
+"""Orbax's arguments for saving and restoring an iterator."""
 
 from __future__ import annotations
 

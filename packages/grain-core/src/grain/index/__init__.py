@@ -1,1 +1,1 @@
-"""Integer algebra behind every pipeline: functions of an int or an int64 array that know no dataset."""
+"""Index arithmetic of pipelines: functions of an int or an int64 array, independent of datasets."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 
 def even_split(length: int, shard_index: int, shard_count: int, drop_remainder: bool) -> range:
-    """The consecutive piece of `range(length)` that a shard reads.
+    """Return the consecutive part of `range(length)` that a shard reads.
 
-    All pieces are equal with `drop_remainder`; otherwise the first ones get one record more.
+    All shards are equally long with `drop_remainder`; otherwise the first ones get one record more.
 
     >>> [len(even_split(10, i, 3, drop_remainder=False)) for i in range(3)]
     [4, 3, 3]
@@ -19,7 +19,7 @@ def even_split(length: int, shard_index: int, shard_count: int, drop_remainder: 
 
 
 def global_steps(length: int, global_size: int, keep_rest: bool) -> int:
-    """How many batches of all shards together `length` elements make.
+    """Return the number of global batches (of all shards together) that `length` elements make.
 
     >>> global_steps(10, 4, keep_rest=False), global_steps(10, 4, keep_rest=True)
     (2, 3)
@@ -29,9 +29,9 @@ def global_steps(length: int, global_size: int, keep_rest: bool) -> int:
 
 
 def global_share(seen: int, length: int, shard_index: int, shard_count: int) -> slice:
-    """Which of the next `length` elements of a batch of all shards go to a shard.
+    """Return which of the next `length` elements of a global batch go to a shard.
 
-    Element `i` of such a batch goes to shard `i % shard_count`; `seen` of them came before.
+    Element `i` of a global batch goes to shard `i % shard_count`; `seen` elements came before.
 
     >>> list(range(10))[global_share(0, 10, 1, 4)], list(range(3, 10))[global_share(3, 7, 1, 4)]
     ([1, 5, 9], [5, 9])

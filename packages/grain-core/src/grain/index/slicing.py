@@ -1,4 +1,4 @@
-"""Slicing and joining: where element i of a slice or a concatenation lies in its parents."""
+"""Slices and concatenations: the parent index of each of their elements."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 from grain.index.permutation import IndexArray
 
-# A dataset that is longer is not read a second time: no index would be large enough.
+# Indices of the second epoch of a longer dataset would overflow.
 _ENDLESS = sys.maxsize // 2
 
 
 def slice_length(start: int, stop: int, step: int) -> int:
-    """How many elements `range(start, stop, step)` has.
+    """Return the number of elements of `range(start, stop, step)`.
 
     >>> slice_length(1, 8, 3)
     3
@@ -25,7 +25,7 @@ def slice_length(start: int, stop: int, step: int) -> int:
 def slice_indices(
     indices: IndexArray, start: int, step: int, length: int, parent_length: int
 ) -> IndexArray:
-    """The parent's index of each element of a slice; later epochs are the parent's later epochs.
+    """Return the parent's index of each element of a slice; epochs map to the parent's epochs.
 
     >>> slice_indices(np.arange(6), start=1, step=3, length=3, parent_length=8).tolist()
     [1, 4, 7, 9, 12, 15]
@@ -36,29 +36,29 @@ def slice_indices(
 
 
 def _check_fits(epochs: IndexArray, parent_length: int) -> None:
-    """Raises an error where indices in the parent are too large to be counted."""
+    """Raise an OverflowError if an index in the parent would not fit into 64 bits."""
     if parent_length > _ENDLESS and epochs.size and int(epochs.max()) > 0:
         raise OverflowError(
-            f"Reading on behind the end of a part of an endless dataset (its length is "
-            f"{parent_length}) needs indices that do not fit into 64 bits. Take the part before "
-            "`repeat()`, or repeat no more often than needed: `repeat(num_epochs)`."
+            f"Reading past the end of a slice of an endless dataset (its length is {parent_length}) "
+            "needs indices that do not fit into 64 bits. Slice before `repeat()`, or repeat only as "
+            "often as needed: `repeat(num_epochs)`."
         )
 
 
 def pick_indices(indices: IndexArray, picked: IndexArray, parent_length: int) -> IndexArray:
-    """The parent's index of each element of an explicit selection of elements.
+    """Return the parent's index of each element of an explicit selection.
 
     >>> pick_indices(np.arange(4), picked=np.array([5, 0]), parent_length=8).tolist()
     [5, 0, 13, 8]
     """
     epochs = indices // picked.size
     _check_fits(epochs, parent_length)
-    places: IndexArray = picked[indices - epochs * picked.size] + epochs * parent_length
-    return places
+    selected: IndexArray = picked[indices - epochs * picked.size] + epochs * parent_length
+    return selected
 
 
 class Concatenation:
-    """Parts laid end to end; epoch e of the whole is epoch e of every part.
+    """Datasets laid end to end; epoch e of the whole is epoch e of every part.
 
     >>> parts, elements = Concatenation([2, 1]).select(np.arange(6))
     >>> parts.tolist(), elements.tolist()
@@ -69,14 +69,14 @@ class Concatenation:
         self.length = sum(lengths)
         if self.length > sys.maxsize:
             raise ValueError(
-                f"Parts of the lengths {list(lengths)} are {self.length} elements together, more than "
-                f"the {sys.maxsize} that an index can count."
+                f"Parts of lengths {list(lengths)} have {self.length} elements together, more than the "
+                f"maximum of {sys.maxsize}."
             )
         self.lengths = np.asarray(lengths, dtype=np.int64)
         self.ends = np.cumsum(self.lengths)
 
     def select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
-        """Returns the part of each element, and which of the part's elements it is."""
+        """Return the part of each element, and its index in that part."""
         epochs = indices // self.length
         within = indices - epochs * self.length
         parts = np.searchsorted(self.ends, within, side="right")

@@ -1,1 +1,1 @@
-"""DataLoader: a source, a sampler and a list of transformations, put together over `dataset/`."""
+"""DataLoader: a source, a sampler and a list of transformations, built on `dataset/`."""

@@ -32,19 +32,19 @@ _PLAIN_SOURCES = (list, tuple, np.ndarray)
 
 
 class DataLoader:
-    """Reads records in the order of a sampler and applies transformations to them.
+    """Loader that reads records in the order of a sampler and applies transformations to them.
 
     Args:
-      data_source: records, by `__len__` and `__getitem__`.
-      sampler: the order, the epochs and the shard.
-      operations: transformations, applied one after the other.
-      worker_count: worker processes; 0 computes in this process, None picks a number. It changes
-        neither the elements nor the state.
-      worker_buffer_size: how many elements each worker computes ahead.
-      shard_options: the shard to read; by default the sampler's.
-      read_options: threads and buffer for reading ahead.
-      enable_profiling: accepted for compatibility.
-      worker_init_fn: called in each worker with its index and the number of workers.
+        data_source: The records, by `__len__` and `__getitem__`.
+        sampler: The order, the epochs and the shard.
+        operations: Transformations, applied one after the other.
+        worker_count: Worker processes; 0 computes in this process, None picks a number. It changes
+            neither the elements nor the state.
+        worker_buffer_size: The number of elements that each worker prefetches.
+        shard_options: The shard to read; by default the sampler's.
+        read_options: Threads and buffer of the read-ahead.
+        enable_profiling: Accepted for compatibility.
+        worker_init_fn: Called in each worker with its index and the number of workers.
 
     >>> import grain
     >>> loader = DataLoader(
@@ -92,16 +92,17 @@ class DataLoader:
             enable_profiling=enable_profiling,
         )
         self._worker_init_fn = worker_init_fn
-        self._dataset = self._create_dataset()
+        self.dataset = self._create_dataset()
+        """The pipeline that the loader iterates over."""
 
     @property
     def data_source(self) -> Any:
-        """Where the records come from."""
+        """The source of the records."""
         return self._data_source
 
     @property
     def sampler(self) -> Any:
-        """The order in which they are read."""
+        """The order in which records are read."""
         return self._sampler
 
     @property
@@ -116,12 +117,12 @@ class DataLoader:
 
     @property
     def read_options(self) -> ReadOptions:
-        """Threads and buffer for reading ahead."""
+        """Threads and buffer of the read-ahead."""
         return self._read_options
 
     @property
     def multiprocessing_options(self) -> MultiprocessingOptions:
-        """Worker processes and how far they are ahead."""
+        """Worker processes and their prefetch buffers."""
         return self._multiprocessing_options
 
     def _create_dataset(self) -> IterDataset[Any]:
@@ -129,7 +130,7 @@ class DataLoader:
         records = SampledMapDataset(
             self._data_source, self._sampler, self._shard_options, with_records
         )
-        # A record may be None: what that means is for the operations to say.
+        # A record may be None; the operations decide what that means.
         dataset = records.to_iter_dataset(self._read_options, allow_nones=True)
         apply = apply_to_records if with_records else apply_to_data
         for operation in self._operations:
@@ -142,9 +143,9 @@ class DataLoader:
         if not hasattr(type(self._sampler), "__len__"):
             raise TypeError(
                 f"object of type 'DataLoader' has no len(): its sampler {type(self._sampler).__name__} "
-                "has none, so that how many elements there are is known only by reading them."
+                "has none, so the number of elements is known only after reading them."
             )
-        return len(self._dataset)
+        return len(self.dataset)
 
     def __bool__(self) -> bool:
         return True
@@ -159,15 +160,17 @@ class DataLoader:
             f"operations=[{operations}], {self._multiprocessing_options})"
         )
 
-    # What a state says of the loader it belongs to; a sampler's or a source's repr may cost something.
+    # Part of every state. Cached: the repr of a sampler or a source may be slow.
     @functools.cached_property
-    def _sampler_text(self) -> str:
+    def sampler_text(self) -> str:
+        """The sampler as states store it."""
         return repr(self._sampler)
 
     @functools.cached_property
-    def _source_text(self) -> str:
+    def source_text(self) -> str:
+        """The source as states store it."""
         source = self._data_source
-        # The text of a list or an array would be the data itself.
+        # The repr of a list or an array would be the data itself.
         return repr(type(source) if isinstance(source, _PLAIN_SOURCES) else source)
 
 
@@ -177,21 +180,22 @@ def _shard_of(sampler: Any, given: ShardOptions | None) -> ShardOptions:
     shard = getattr(sampler, "_shard_options", None)
     if not isinstance(shard, ShardOptions):
         raise ValueError(
+            # Message kept from google/grain 0.2.18
             "No shard options were provided to the DataLoader. Please pass shard options to the "
             "DataLoader. Previously sharding was handled by the Sampler but going forward sharding "
-            "will be handled by the DataLoader for greater flexibility. Here the sampler "
-            f"{type(sampler).__name__} has none either; grain.sharding.NoSharding() reads all."
+            "will be handled by the DataLoader for greater flexibility. The sampler "
+            f"{type(sampler).__name__} has none either; grain.sharding.NoSharding() reads all records."
         )
     return shard
 
 
 class DataLoaderIterator(CheckpointMixin, Iterator[T], Generic[T]):
-    """An iterator over a `DataLoader`'s elements, whose state is a few lines of JSON."""
+    """An iterator over the elements of a `DataLoader`; its state is a few lines of JSON."""
 
     def __init__(self, data_loader: DataLoader, state: Any, validate_state: bool = True):
         del validate_state
         self._data_loader = data_loader
-        self._iterator = iter(data_loader._dataset)
+        self._iterator = iter(data_loader.dataset)
         if state is not None:
             self.set_state(state)
 
@@ -203,46 +207,46 @@ class DataLoaderIterator(CheckpointMixin, Iterator[T], Generic[T]):
         return element
 
     def get_state(self) -> bytes:
-        """The position, as JSON."""
+        """Return the state as JSON."""
         loader = self._data_loader
         return states.encode(
             self._iterator.get_state(),
-            loader._shard_options,
-            loader._multiprocessing_options.num_workers or 0,
-            loader._sampler_text,
-            loader._source_text,
+            loader.shard_options,
+            loader.multiprocessing_options.num_workers or 0,
+            loader.sampler_text,
+            loader.source_text,
         )
 
     def set_state(self, state: bytes, *, allow: str | Iterable[str] = ()) -> None:
-        """Goes to a position that `get_state` returned, whatever the number of workers was.
+        """Restore a state that `get_state` returned, with any number of workers.
 
         Args:
-          state: the position.
-          allow: what may differ in the loader that saved it, "sampler" or "source"; the position in
-            its order is then taken over as it is.
+            state: The state.
+            allow: What may differ in the loader that saved it, "sampler" or "source"; the position in
+                its order is then used unchanged.
         """
         loader = self._data_loader
         with allowing(allow):
             inner = states.decode(
-                state, loader._shard_options, loader._sampler_text, loader._source_text
+                state, loader.shard_options, loader.sampler_text, loader.source_text
             )
             self._iterator.set_state(inner)
 
     def _make_fingerprint(self) -> list[Line]:
-        loader, shard = self._data_loader, self._data_loader._shard_options
+        loader, shard = self._data_loader, self._data_loader.shard_options
         return [
-            *source_lines(loader._data_source),
-            Line("sampler", stable_text(loader._sampler)),
+            *source_lines(loader.data_source),
+            Line("sampler", stable_text(loader.sampler)),
             Line("shard", f"{shard.shard_index} of {shard.shard_count}"),
-            *(Line("operation", stable_text(operation)) for operation in loader._operations),
+            *(Line("operation", stable_text(operation)) for operation in loader.operations),
         ]
 
     def start_prefetch(self) -> None:
-        """Begins to compute ahead, before the first element is asked for."""
+        """Start to prefetch before the first element is requested."""
         self._iterator.start_prefetch()
 
     def close(self) -> None:
-        """Gives back threads, processes and memory. A closed iterator cannot be advanced."""
+        """Release threads, processes and memory. A closed iterator cannot be advanced."""
         self._iterator.close()
 
     def __enter__(self) -> Self:

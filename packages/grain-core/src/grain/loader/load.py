@@ -25,19 +25,19 @@ def load(
     worker_count: int | None = 0,
     read_options: ReadOptions | None = None,
 ) -> DataLoader:
-    """Makes a `DataLoader` over a source.
+    """Return a `DataLoader` over a source.
 
     Args:
-      source: records, by `__len__` and `__getitem__`.
-      num_epochs: how often to go through the records; None goes on without end.
-      shuffle: whether each epoch is shuffled; needs a seed.
-      seed: for shuffling and random transformations.
-      shard_options: which part of the records this process reads.
-      transformations: what to do with each record.
-      batch_size: batches the transformed records, if given.
-      drop_remainder: whether the last, shorter batch is left out.
-      worker_count: worker processes; 0 computes in this process.
-      read_options: threads and buffer for reading ahead.
+        source: The records, by `__len__` and `__getitem__`.
+        num_epochs: The number of epochs; None repeats without end.
+        shuffle: Whether each epoch is shuffled; needs a seed.
+        seed: The seed of shuffling and random transformations.
+        shard_options: The part of the records that this process reads.
+        transformations: Transformations, applied one after the other.
+        batch_size: The size of batches; None does not batch.
+        drop_remainder: Whether the last, shorter batch is dropped.
+        worker_count: Worker processes; 0 computes in this process.
+        read_options: Threads and buffer of the read-ahead.
 
     >>> list(load([1, 2, 3], num_epochs=1, batch_size=2))
     [array([1, 2]), array([3])]

@@ -17,8 +17,8 @@ _VERSION = 2
 def encode(
     inner: Any, shard: ShardOptions, worker_count: int, sampler: str, data_source: str
 ) -> bytes:
-    """Makes the bytes of a state from the state of the dataset behind the loader."""
-    del worker_count  # One stream and one state, whoever computes it.
+    """Return the bytes of a loader's state, given the state of its dataset."""
+    del worker_count  # The state does not depend on the number of workers.
     seen = _records_seen(inner)
     fields: dict[str, Any] = {
         "version": _VERSION,
@@ -29,16 +29,16 @@ def encode(
         "data_source": data_source,
     }
     if inner != {"next_index": seen}:
-        # More than a position in the sampler's order, such as the pieces given of a split record.
+        # More than an index in the sampler's order, such as the offset in a split record.
         fields["pipeline"] = inner
     return json.dumps(fields, indent=4).encode()
 
 
 def decode(state: Any, shard: ShardOptions, sampler: str, data_source: str) -> Any:
-    """Returns the state for the dataset behind the loader; raises when it belongs to another loader."""
+    """Return the state of the loader's dataset; raise if the state belongs to another loader."""
     fields = _parse(state)
     if "next_index_in_buffer" in fields and "version" not in fields:
-        return fields  # google/grain's, of a loader that splits records: the bare position.
+        return fields  # From google/grain, of a loader that splits records.
     for field in ("last_seen_indices", "worker_count", "sampler", "data_source"):
         if field not in fields:
             raise KeyError(
@@ -46,6 +46,7 @@ def decode(state: Any, shard: ShardOptions, sampler: str, data_source: str) -> A
             )
     if fields["sampler"] != sampler and "sampler" not in allowed_changes():
         raise ChangedPipelineError(
+            # Message kept from google/grain 0.2.18
             "Sampler in checkpoint does not match dataloader sampler.\n"
             f"sampler in checkpoint: {fields['sampler']}\nsampler in dataloader: {sampler}\n"
             "Grain uses `repr(sampler)` to validate the sampler, so you may need to implement a "
@@ -55,6 +56,7 @@ def decode(state: Any, shard: ShardOptions, sampler: str, data_source: str) -> A
         )
     if fields["data_source"] != data_source and not allowed_changes() & {"source", "file"}:
         raise ChangedPipelineError(
+            # Message kept from google/grain 0.2.18
             "DataSource in checkpoint does not match datasource in dataloader.\n"
             f"data source in checkpoint: {fields['data_source']}\n"
             f"data source in dataloader: {data_source}\n"
@@ -69,7 +71,7 @@ def decode(state: Any, shard: ShardOptions, sampler: str, data_source: str) -> A
 
 
 def _difference(saved: Any, present: str) -> str:
-    """The arguments that differ, one to a line, where both are calls of one name."""
+    """Return the arguments that differ, one per line, if both texts are calls of one name."""
     before, after = _as_call(str(saved)), _as_call(present)
     if before is None or after is None or before[0] != after[0]:
         return ""
@@ -77,18 +79,18 @@ def _difference(saved: Any, present: str) -> str:
 
 
 def _as_call(text: str) -> list[str] | None:
-    """The name and the arguments of `Name(a=1, b=Other(c=2, d=3))`: those outside of brackets."""
+    """Return the name and the outer arguments of `Name(a=1, b=Other(c=2, d=3))`, or None."""
     found = re.fullmatch(r"(\w+)\((.*)\)", text)
     if found is None:
         return None
-    parts, depth = [""], 0
+    arguments, depth = [""], 0
     for character in found[2]:
         depth += (character in "([{") - (character in ")]}")
         if character == "," and not depth:
-            parts.append("")
+            arguments.append("")
         else:
-            parts[-1] += character
-    return [found[1], *(part.strip() for part in parts)]
+            arguments[-1] += character
+    return [found[1], *(argument.strip() for argument in arguments)]
 
 
 def _parse(state: Any) -> dict[str, Any]:
@@ -96,7 +98,7 @@ def _parse(state: Any) -> dict[str, Any]:
         return dict(state)
     if not isinstance(state, (bytes, bytearray, str)):
         raise TypeError(
-            "The state of a DataLoader is the bytes that `get_state()` returned, got "
+            "The state of a DataLoader must be the bytes that `get_state()` returned, got "
             f"{state!r} of type {type(state).__name__}."
         )
     try:
@@ -110,43 +112,43 @@ def _parse(state: Any) -> dict[str, Any]:
 
 
 def _next_index(last_seen: Mapping[str, int], shard: ShardOptions) -> int:
-    """How many records of this shard were seen.
+    """Return the number of records of this shard that were read.
 
-    A state taken elsewhere may list several workers, each with records of its own in turn. Their
-    records must be the first ones without a gap; otherwise no position in one order stands for them.
+    A state of google/grain may list several workers, which read records round robin. Together they must
+    have read the first records without a gap; otherwise no single index describes their positions.
     """
     if not isinstance(last_seen, Mapping):
         raise TypeError(
-            "`last_seen_indices` must be a mapping of a worker's number to the last index it has "
-            f"seen, got {last_seen!r}."
+            "`last_seen_indices` must map each worker's number to the last index it has read, got "
+            f"{last_seen!r}."
         )
     count = max(1, len(last_seen))
     taken = []
-    astray = False  # Whether an index was seen that is not the worker's, or not the shard's.
+    misplaced = False  # Whether an index belongs to another worker, or to another shard.
     for worker in range(count):
         if str(worker) not in last_seen:
             raise KeyError(
-                f"`last_seen_indices` must have the worker {str(worker)!r}; got {dict(last_seen)}."
+                f"`last_seen_indices` must contain worker {str(worker)!r}; got {dict(last_seen)}."
             )
         last = checked_int("The last seen index", last_seen[str(worker)], least=-(2**63))
         local, other_shard = divmod(last - shard.shard_index, shard.shard_count)
         rounds, other_worker = divmod(local - worker, count)
         taken.append(0 if last < 0 else rounds + 1)
-        astray = astray or (last >= 0 and bool(other_shard or other_worker))
+        misplaced = misplaced or (last >= 0 and bool(other_shard or other_worker))
     total = sum(taken)
     expected = [(total - worker + count - 1) // count for worker in range(count)]
-    if astray or taken != expected:
+    if misplaced or taken != expected:
         raise ValueError(
-            f"The checkpoint was taken with {count} workers that had read different parts of the data "
-            f"(last_seen_indices={dict(last_seen)}). No single position stands for that; restore it "
-            "with the library and the worker count it was taken with, and save it after a whole "
+            f"No single index of shard {shard.shard_index} of {shard.shard_count} describes the position "
+            f"of the checkpoint's workers, last_seen_indices={dict(last_seen)}. Restore it with the "
+            "library, the shards and the worker count that saved it, and save it again after a whole "
             "number of rounds over the workers."
         )
     return total
 
 
 def _records_seen(inner: Any) -> int:
-    """How many records of the sampler's order were read for the elements given so far."""
+    """Return the number of records that were read for the elements returned so far."""
     if "next_index" in inner:
         return int(inner["next_index"])
     seen = _records_seen(inner["parent"])

@@ -1,6 +1,6 @@
-"""Operations on iterators of records: the older way to write transformations for a `DataLoader`.
+"""Operations on iterators of records: the older form of transformations for a `DataLoader`.
 
-What comes out of one has no record key any more, for it need not be the record of that key.
+Their results have no record key: they need not be the record of that key.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class Operation(Protocol):
     """A function from an iterator of records to an iterator of records."""
 
     def __call__(self, input_iterator: Iterator[Record[Any]]) -> Iterator[Record[Any]]:
-        """Gives the records that come out; each keeps the metadata of the last one it is made of."""
+        """Yield the resulting records, each with the metadata of the last record it is made of."""
 
 
 @dataclasses.dataclass
 class MapOperation:
-    """Applies a function to every record's data.
+    """Operation that applies a function to every record's data.
 
     >>> import grain
     >>> metadata = grain.RecordMetadata(index=0)
@@ -42,21 +42,23 @@ class MapOperation:
 
 @dataclasses.dataclass
 class RandomMapOperation:
-    """Applies a function to every record's data and generator."""
+    """Operation that applies a function to every record's data and generator."""
 
     random_map_function: Callable[[Any, np.random.Generator], Any]
 
     def __call__(self, input_iterator: Iterator[Record[Any]]) -> Iterator[Record[Any]]:
         for record in input_iterator:
             if record.metadata.rng is None:
-                raise ValueError(f"The sampler gave no generator for {record.metadata}.")
+                raise ValueError(
+                    f"The sampler has no generator for {record.metadata}. Give the sampler a seed."
+                )
             data = self.random_map_function(record.data, record.metadata.rng)
             yield Record(record.metadata.remove_record_key(), data)
 
 
 @dataclasses.dataclass
 class FilterOperation:
-    """Keeps the records for whose data a condition holds."""
+    """Operation that keeps the records whose data fulfils a condition."""
 
     condition_function: Callable[[Any], bool]
 
@@ -68,7 +70,7 @@ class FilterOperation:
 
 @dataclasses.dataclass
 class BatchOperation:
-    """Stacks the data of consecutive records.
+    """Operation that stacks the data of consecutive records.
 
     >>> import grain
     >>> list(grain.load([1, 2, 3], num_epochs=1, transformations=[BatchOperation(2)]))

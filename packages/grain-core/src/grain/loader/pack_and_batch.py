@@ -17,16 +17,16 @@ from grain.records import Record
 
 @dataclasses.dataclass
 class PackAndBatchOperation:
-    """Packs records into the rows of a batch, each into the first row where it fits.
+    """Operation that packs records into the rows of a batch, each into the first row where it fits.
 
-    It gives records whose data are the packed batch, its segment ids and its positions, three trees
-    like `length_struct`. A batch is given when a record fits into none of its rows; it keeps the
+    It yields records whose data are the packed batch, its segment ids and its positions, three trees
+    like `length_struct`. A batch is complete when a record fits into none of its rows; it keeps the
     metadata of the last record in it.
 
     Attributes:
-      length_struct: how long each feature of a row is, as a tree like the records' data.
-      batch_size: how many rows a batch has.
-      max_sequences_per_bin: how many records a row takes at most.
+        length_struct: The length of each feature of a row, as a tree like the records' data.
+        batch_size: The number of rows of a batch.
+        max_sequences_per_bin: The maximum number of records in a row.
     """
 
     length_struct: Any
@@ -47,7 +47,7 @@ class PackAndBatchOperation:
         return Layout({str(number): length for number, length in enumerate(lengths)})
 
     def __call__(self, input_iterator: Iterator[Record[Any]]) -> Iterator[Record[Any]]:
-        """Packs the records of an iterator."""
+        """Pack the records of an iterator."""
         layout = self._layout()
         batch: _Batch | None = None
         last: Record[Any] | None = None
@@ -57,15 +57,15 @@ class PackAndBatchOperation:
                 batch = _Batch(self, layout, values)
             if not batch.add(values):
                 assert last is not None
-                yield self._give(batch, last)
+                yield self._record(batch, last)
                 batch = _Batch(self, layout, values)
                 batch.add(values)
             last = record
         if batch is not None and last is not None:
-            yield self._give(batch, last)
+            yield self._record(batch, last)
 
     def _values(self, data: Any, layout: Layout) -> list[Array]:
-        if tree.map_leaves(_nothing, data) != tree.map_leaves(_nothing, self.length_struct):
+        if tree.map_leaves(_zero, data) != tree.map_leaves(_zero, self.length_struct):
             raise ValueError(
                 "PackAndBatchOperation needs records with the structure of length_struct="
                 f"{self.length_struct}, got {type(data).__name__} of "
@@ -75,18 +75,18 @@ class PackAndBatchOperation:
         if any(len(value) > room for value, room in zip(values, layout.lengths, strict=True)):
             raise ValueError(
                 "Inputs to PackAndBatchOperation must be truncated to max length. Got features of "
-                f"the lengths {[len(value) for value in values]} for length_struct="
+                f"lengths {[len(value) for value in values]} for length_struct="
                 f"{self.length_struct}."
             )
         return values
 
-    def _give(self, batch: _Batch, last: Record[Any]) -> Record[Any]:
+    def _record(self, batch: _Batch, last: Record[Any]) -> Record[Any]:
         data = tuple(_shaped(self.length_struct, columns) for columns in batch.columns())
         return Record(last.metadata.remove_record_key(), data)
 
 
 class _Batch:
-    """Rows that are being filled."""
+    """The rows of a batch while they are filled."""
 
     def __init__(self, operation: PackAndBatchOperation, layout: Layout, values: list[Array]):
         self._layout = layout
@@ -96,7 +96,7 @@ class _Batch:
         self._used = [[0] * len(values) for _ in self._rows]
 
     def add(self, values: list[Array]) -> bool:
-        """Packs a record; False if it fits nowhere."""
+        """Pack a record; return False if it fits into no row."""
         lengths = list(map(len, values))
         for row, used in zip(self._rows, self._used, strict=True):
             ends = [start + length for start, length in zip(used, lengths, strict=True)]
@@ -108,7 +108,7 @@ class _Batch:
         return False
 
     def columns(self) -> tuple[list[Array], list[Array], list[Array]]:
-        """Values, segment ids and positions of each feature."""
+        """Return the values, segment ids and positions of each feature."""
         values, ids, positions = [], [], []
         for feature, filler in enumerate(self._fillers):
             values.append(np.stack([row.cells(feature, filler) for row in self._rows]))
@@ -119,11 +119,11 @@ class _Batch:
 
 
 def _shaped(struct: Any, columns: list[Array]) -> Any:
-    """Columns as a tree like another one."""
+    """Return columns as a tree of the structure of `struct`."""
     left = iter(columns)
     return tree.map_leaves(lambda _: next(left), struct)
 
 
-def _nothing(leaf: Any) -> int:
+def _zero(leaf: Any) -> int:
     del leaf
     return 0

@@ -41,7 +41,7 @@ _KNOWN = (
 
 
 def check_operations(operations: Any) -> tuple[Any, ...]:
-    """Returns the operations, or raises an error that shows the one that is none."""
+    """Return the operations, or raise an error that shows the invalid one."""
     if isinstance(operations, (str, bytes)) or not isinstance(operations, Sequence):
         raise TypeError(
             "operations must be a sequence of grain.transforms objects, got "
@@ -63,7 +63,7 @@ def check_operations(operations: Any) -> tuple[Any, ...]:
 
 
 def needs_records(operations: Sequence[Any]) -> bool:
-    """Whether an operation looks at the metadata of a record, and not at its data alone."""
+    """Return whether an operation needs the metadata of records besides their data."""
     plain = (transforms.Batch, transforms.Map, transforms.Filter, transforms.FlatMap)
     return not all(isinstance(operation, plain) for operation in operations)
 
@@ -73,6 +73,7 @@ class SampledMapDataset(IndexedMapDataset[Any]):
 
     def __init__(self, source: Any, sampler: Any, shard: ShardOptions, with_metadata: bool):
         super().__init__()
+        self._source = source
         self._records: SourceMapDataset[Any] = SourceMapDataset(source)
         self._sampler = sampler
         self._shard = shard
@@ -80,26 +81,26 @@ class SampledMapDataset(IndexedMapDataset[Any]):
         try:
             total = len(sampler)
         except TypeError:
-            total = sys.maxsize  # The sampler tells by an IndexError where it ends.
-        # Every shard takes the same number of steps, so that processes that train together stay together.
+            total = sys.maxsize  # The sampler raises an IndexError at its end.
+        # Every shard has the same number of steps: processes that train together stay in step.
         self._length = total // shard.shard_count
-        if type(sampler) is IndexSampler and not len(sampler._keys):
-            self._length = 0  # More shards than records: this one has none.
+        if type(sampler) is IndexSampler and not sampler.has_records:
+            self._length = 0  # More shards than records: this shard is empty.
 
     def __len__(self) -> int:
         return self._length
 
     def __str__(self) -> str:
-        return f"SampledMapDataset(source={type(self._records._source).__name__})"
+        return f"SampledMapDataset(source={type(self._source).__name__})"
 
     def read_many(self, indices: IndexArray) -> list[Any]:
         if not indices.size:
             return []
         global_indices = indices * self._shard.shard_count + self._shard.shard_index
         if type(self._sampler) is IndexSampler and not self._with_metadata:
-            keys = self._sampler._record_keys(global_indices // self._sampler_shards())
+            keys = self._sampler.record_keys(global_indices)
             return self._records.read_many(keys)
-        metadata, ended = self._ask_sampler(global_indices)
+        metadata, ended = self._read_sampler(global_indices)
         elements = self._read_keys([item.record_key for item in metadata])
         return self._records_of(metadata, elements, ended)
 
@@ -116,32 +117,29 @@ class SampledMapDataset(IndexedMapDataset[Any]):
     def _read_keys(self, keys: list[Any]) -> list[Any]:
         if all(isinstance(key, (int, np.integer)) for key in keys):
             return self._records.read_many(np.array(keys, dtype=np.int64))
-        # A sampler may use whatever keys its source understands.
+        # A sampler may use any keys that its source accepts.
         elements: list[Any] = []
         for key in keys:
             try:
-                elements.append(self._records._source[key])
+                elements.append(self._source[key])
             except Exception as raised:
                 error = as_failure(raised)
                 note_element(error, self._records, key)
                 return PartialRead(elements, error)
         return elements
 
-    def _sampler_shards(self) -> int:
-        return int(self._sampler._shard_options.shard_count)
-
-    def _ask_sampler(
+    def _read_sampler(
         self, global_indices: IndexArray
     ) -> tuple[list[RecordMetadata], Exception | None]:
         metadata: list[RecordMetadata] = []
 
-        def ask(index: int) -> RecordMetadata:
+        def read(index: int) -> RecordMetadata:
             found: RecordMetadata = self._sampler[index]
-            found.record_key  # noqa: B018  What has none is no metadata.
+            found.record_key  # noqa: B018  Raises for what is not metadata.
             return found
 
         try:
-            metadata.extend(map(ask, global_indices.tolist()))
+            metadata.extend(map(read, global_indices.tolist()))
         except IndexError as error:
             end = EndOfDataError(str(error))
             end.__cause__ = error
@@ -152,7 +150,7 @@ class SampledMapDataset(IndexedMapDataset[Any]):
         if len(metadata) < global_indices.size:
             name, index = type(self._sampler).__name__, int(global_indices[len(metadata)])
             stopped = RuntimeError(
-                f"{name}[{index}] raised StopIteration; a sampler ends with an IndexError."
+                f"{name}[{index}] raised StopIteration; a sampler has to raise IndexError at its end."
             )
             return metadata, stopped
         return metadata, None
@@ -168,7 +166,7 @@ class SampledMapDataset(IndexedMapDataset[Any]):
 
 @dataclasses.dataclass(frozen=True)
 class OnData:
-    """Applies a function to a record's data and keeps its metadata."""
+    """Function of a record that applies another function to its data and keeps its metadata."""
 
     function: Callable[[Any], Any]
 
@@ -178,7 +176,7 @@ class OnData:
 
 @dataclasses.dataclass(frozen=True)
 class OnDataAndRng:
-    """Applies a function to a record's data and generator."""
+    """Function of a record that applies another function to its data and generator."""
 
     function: Callable[[Any, np.random.Generator], Any]
 
@@ -186,7 +184,7 @@ class OnDataAndRng:
         rng = record.metadata.rng
         if rng is None:
             raise ValueError(
-                "A random transformation needs a generator, but the sampler gave none for "
+                "A random transformation needs a generator, but the sampler has none for "
                 f"{record.metadata}. Give the sampler a seed."
             )
         return Record(record.metadata, self.function(record.data, rng))
@@ -194,7 +192,7 @@ class OnDataAndRng:
 
 @dataclasses.dataclass(frozen=True)
 class DataCondition:
-    """Whether a condition holds for a record's data."""
+    """Predicate of a record that applies another predicate to its data."""
 
     function: Callable[[Any], bool]
 
@@ -204,7 +202,7 @@ class DataCondition:
 
 @dataclasses.dataclass(frozen=True)
 class BatchData:
-    """Stacks the data of records; the batch has the metadata of its last record."""
+    """Batch function that stacks the data of records; a batch has its last record's metadata."""
 
     function: Callable[[Sequence[Any]], Any] | None
 
@@ -215,35 +213,35 @@ class BatchData:
 
 
 class SplitData(transforms.FlatMap):
-    """Splits a record's data; the pieces have the record's metadata."""
+    """Flat map of a record's data; the results have the record's metadata."""
 
     def __init__(self, transform: transforms.FlatMap):
         self._transform = transform
         self.max_fan_out = getattr(transform, "max_fan_out", sys.maxsize)
 
     def flat_map(self, element: Record[Any]) -> list[Record[Any]]:
-        return [Record(element.metadata, part) for part in self._transform.flat_map(element.data)]
+        return [Record(element.metadata, data) for data in self._transform.flat_map(element.data)]
 
 
 class DataMapIterDataset(MapIterDataset[Any]):
-    """Applies a function to every record, None included."""
+    """Map of every record, None included."""
 
     _skips_none = False
 
 
 class DataFilterIterDataset(FilterIterDataset[Any]):
-    """The records for which a function is true; it is asked about None, too."""
+    """Filter of every record, None included."""
 
     _skips_none = False
 
 
 def data_of(record: Any) -> Any:
-    """The data of a record, where the pipeline ends."""
+    """Return the data of a record, at the end of the pipeline."""
     return as_record(record).data
 
 
 def apply_to_data(dataset: IterDataset[Any], operation: Any) -> IterDataset[Any]:
-    """Applies an operation where elements are plain data."""
+    """Apply an operation to a dataset of plain data."""
     match operation:
         case transforms.Map():
             return DataMapIterDataset(dataset, operation)
@@ -256,7 +254,7 @@ def apply_to_data(dataset: IterDataset[Any], operation: Any) -> IterDataset[Any]
 
 
 def apply_to_records(dataset: IterDataset[Any], operation: Any) -> IterDataset[Any]:
-    """Applies an operation where elements are records."""
+    """Apply an operation to a dataset of records."""
     match operation:
         case transforms.Map():
             return dataset.map(OnData(operation.map))
@@ -279,7 +277,7 @@ def apply_to_records(dataset: IterDataset[Any], operation: Any) -> IterDataset[A
 
 
 class OperationIterDataset(IterDataset[Any]):
-    """Runs a function from an iterator of records to another."""
+    """Dataset of the results of a function from an iterator of records to another."""
 
     fingerprint_name = "operation"
 
@@ -298,9 +296,10 @@ class OperationIterDataset(IterDataset[Any]):
 
 
 class OperationDatasetIterator(DatasetIterator[Any]):
-    """Feeds records to an operation; its state is the parent's after the last record of a result.
+    """Iterator that feeds records to an operation.
 
-    Which record that is, a result's metadata says. Restoring starts the operation anew there.
+    The metadata of a result name its last record; the state after a result is the parent's state after
+    that record. Restoring a state starts the operation again there.
     """
 
     def __init__(self, parent: DatasetIterator[Any], operation: Any):
@@ -317,7 +316,7 @@ class OperationDatasetIterator(DatasetIterator[Any]):
             add_note(
                 error,
                 f"raised in the operation {transform_name(self._operation)}. A function among the "
-                "operations of a DataLoader is given the iterator of all records; for a function of "
+                "operations of a DataLoader receives the iterator of all records; for a function of "
                 "one element write a class that extends grain.transforms.Map.",
             )
             raise
@@ -332,7 +331,7 @@ class OperationDatasetIterator(DatasetIterator[Any]):
         try:
             record = as_record(next(self._output))
         except Exception:
-            # At the end, and where the operation failed, what it has read is gone.
+            # At the end, and after a failure, records that the operation holds are lost.
             self._state = self._parent.get_state()
             raise
         index = record.metadata.index
