@@ -1,4 +1,4 @@
-"""`grain.sources`: the contract of a source, the range of integers, and the door to plugins."""
+"""`grain.sources`: the contract of a source, the range of integers, and the sources of plugins."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_plugins_names_are_attributes_of_the_module_and_open_opens_them() -> Non
     assert grain.sources.open("test-list://abc") == ["a", "b", "c"]
 
 
-def test_nobody_may_take_a_name_the_module_defines_itself() -> None:
+def test_a_plugin_cannot_claim_a_name_of_the_module() -> None:
     with pytest.raises(DuplicatePluginError, match=r"grain-core itself \(grain\.sources\)"):
         register(
             PluginSpec(

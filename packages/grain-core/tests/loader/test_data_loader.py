@@ -436,7 +436,7 @@ def test_load_makes_a_loader_of_a_source():
     assert made.read_options == INLINE
 
 
-def test_load_goes_on_without_end_by_default():
+def test_load_repeats_without_end_by_default():
     iterator = iter(grain.load("ab"))
     assert [next(iterator) for _ in range(5)] == list("ababa")
 

@@ -253,7 +253,7 @@ def test_metadata_in_another_encoding_is_read_as_far_as_it_matters(site) -> None
     assert (plugin.distribution, plugin.status) == ("grain-latin", Status.FAILED)
 
 
-def test_what_a_plugin_of_a_name_lacks_is_told_of_that_plugin_alone(site) -> None:
+def test_an_error_about_one_plugin_does_not_mention_others(site) -> None:
     for number in range(6):
         site.add(f"grain-bad{number}", hooks=f"raise RuntimeError('fault {number}')")
     site.add("grain-idle", hooks="@hookimpl\ndef grain_sources():\n    return []")
@@ -277,7 +277,7 @@ def test_a_target_or_cases_that_raise_no_error_are_an_error_of_that_plugin(site,
     assert plugin_of(manager, "odd").status is Status.FAILED
 
 
-def test_another_groups_broken_distribution_is_none_of_our_business(site) -> None:
+def test_broken_metadata_of_other_groups_is_ignored(site) -> None:
     site.add("someone-else", entry_points_text="[console_scripts]\ngarbage\n")
     assert site.manager().plugins() == ()
 

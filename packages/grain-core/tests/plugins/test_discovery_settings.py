@@ -60,7 +60,7 @@ def test_an_empty_variable_is_the_same_as_none(three, empty: str) -> None:
     assert set(statuses(manager).values()) == {"available"}
 
 
-def test_a_blocked_plugin_is_not_a_problem_but_a_name_nobody_has_is(three) -> None:
+def test_a_blocked_plugin_is_not_a_problem_but_a_name_without_a_plugin_is(three) -> None:
     assert manager_with(three, GRAIN_PLUGINS_DISABLE="a").problems() == []
     (problem,) = manager_with(three, GRAIN_PLUGINS_DISABLE="parqet").problems()
     assert "GRAIN_PLUGINS_DISABLE names 'parqet'" in problem

@@ -1,4 +1,4 @@
-"""The import name `grain` belongs to grain-core; who else installs into it is named."""
+"""Other distributions that install into the import package `grain` are reported."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_running_from_a_source_tree_without_metadata_is_no_problem(check) -> Non
     assert check() == []
 
 
-def test_googles_distribution_is_named_and_whose_files_run_is_said(site, check) -> None:
+def test_googles_distribution_is_named_with_the_files_it_replaced(site, check) -> None:
     install(site, "grain-core", "1.0.0", {"grain/__init__.py": "# ours"})
     install(site, "grain", "0.2.18", {"grain/__init__.py": "# google's"})
     (problem,) = check()
@@ -71,7 +71,7 @@ def test_another_grain_core_than_the_one_that_runs_is_a_problem(site, check) -> 
     assert "the running code is 1.0.0" in problem
 
 
-def test_a_core_from_a_checkout_is_mended_from_there(site, check, tmp_path) -> None:
+def test_a_core_from_a_checkout_is_fixed_from_there(site, check, tmp_path) -> None:
     install(site, "grain-core", "1.0.0", {"grain/__init__.py": "# ours"})
     install(site, "grain", "0.2.18", {"grain/__init__.py": "# google's"})
     checkout = tmp_path / "packages" / "grain-core"

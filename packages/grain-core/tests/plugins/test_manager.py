@@ -1,4 +1,4 @@
-"""Using a plugin: what is asked for is loaded; an error says who, which version, why, the cure."""
+"""Using a plugin: its target is imported; an error names provider, version, reason and fix."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from grain.plugins import (
 from grain.plugins.first_party import KNOWN_PLUGINS, install_command
 
 
-def test_a_target_that_cannot_be_imported_says_who_which_version_why_and_the_command(site) -> None:
+def test_a_target_that_cannot_be_imported_names_provider_version_reason_and_fix(site) -> None:
     site.add_source("grain-lack", public_names=("Lack",), install='pip install "grain-core[lack]"')
     source = site.path / "grain_lack" / "source.py"
     good = source.read_text()
@@ -112,7 +112,7 @@ def test_a_published_plugin_too_old_to_provide_the_name_is_to_be_upgraded(site) 
         site.manager().resolve("ParquetDataSource")
 
 
-def test_an_unknown_name_mentions_plugins_that_could_not_be_asked(site) -> None:
+def test_an_unknown_name_names_plugins_whose_specs_could_not_be_read(site) -> None:
     site.add("grain-lance", version="0.3", hooks="raise RuntimeError('no luck')")
     with pytest.raises(PluginUnusableError) as raised:
         site.manager().resolve("LanceDataSource")

@@ -54,7 +54,7 @@ def test_the_plugin_and_the_path_it_gets_follow_from_the_uri(manager, uri, plugi
     assert source.options == {"columns": ["a"]}
 
 
-def test_a_path_behind_file_is_taken_as_it_is_written_if_it_is_there(manager, tmp_path) -> None:
+def test_a_path_after_file_is_used_as_written_if_it_exists(manager, tmp_path) -> None:
     path = tmp_path / "my%20file.loc"
     assert manager.open(f"file://{path}").path == str(tmp_path / "my file.loc")
     path.touch()
@@ -67,7 +67,9 @@ def test_the_longest_suffix_wins() -> None:
 
 
 @pytest.mark.parametrize("uri", ["x", "", "x.unknown", "weird://x", "dir.loc/x", "s3://bucket"])
-def test_what_nobody_opens_is_an_error_that_lists_what_can_be_opened(manager, uri: str) -> None:
+def test_a_uri_without_a_plugin_is_an_error_that_lists_what_can_be_opened(
+    manager, uri: str
+) -> None:
     with pytest.raises(UnknownNameError) as raised:
         manager.open(uri)
     for words in (repr(uri), "'local'", "'.loc'", "'.rem'"):
@@ -99,7 +101,7 @@ def test_a_published_format_that_is_not_installed_says_what_to_install(manager, 
     assert install_command(known) in str(raised.value)
 
 
-def test_an_unknown_format_mentions_plugins_that_could_not_be_asked(site) -> None:
+def test_an_unknown_format_names_plugins_whose_specs_could_not_be_read(site) -> None:
     site.add("grain-lance", hooks="raise RuntimeError('no luck')")
     with pytest.raises(PluginUnusableError, match=r"'x\.lance'.*grain-lance 1\.0.*no luck"):
         site.manager().open("x.lance")

@@ -1,4 +1,4 @@
-"""Writers and decoders that specs name: found like sources, imported when asked for."""
+"""Writers and decoders that specs name: found like sources, imported on use."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_writer_is_found_by_suffix_or_scheme_with_the_path_it_gets(manager) ->
     assert manager.writer("both:///data/a.bin")[1] == "/data/a.bin"
 
 
-def test_a_decoder_is_found_likewise_and_may_be_missing(manager) -> None:
+def test_a_decoder_is_found_by_suffix_or_scheme_and_may_be_missing(manager) -> None:
     assert manager.decoder("a.both") is os.path.basename
     assert manager.decoder("a.neither") is None
 
@@ -60,7 +60,7 @@ def test_a_format_without_a_writer_says_which_have_one(manager) -> None:
         manager.writer("a.neither")
 
 
-def test_a_writer_that_cannot_be_imported_says_what_mends_it(manager) -> None:
+def test_a_writer_that_cannot_be_imported_says_how_to_fix_it(manager) -> None:
     with pytest.raises(PluginUnusableError, match="pip install not-there"):
         manager.writer("a.broken")
 

@@ -101,7 +101,7 @@ def test_the_last_index_is_the_samplers_global_one(shard):
     ],
     ids=lambda operations: "-".join(type(o).__name__ for o in operations) or "none",
 )
-def test_a_state_goes_on_after_every_element_by_json_bytes_text_and_mapping(operations):
+def test_a_state_resumes_after_every_element_as_json_bytes_text_and_mapping(operations):
     made = loader(*operations)
     elements = list(made)
     iterator = iter(made)
@@ -254,7 +254,7 @@ def test_a_state_of_another_source_or_sampler_shows_both():
     assert "num_records=20" in str(caught.value)
 
 
-def test_a_state_of_other_operations_is_refused_where_it_cannot_be_told():
+def test_a_state_of_other_operations_is_refused_where_no_index_describes_it():
     fields = state_of(loader(Thrice()), 3)
     assert "pipeline" in fields
     with pytest.raises(KeyError, match="next_index"):

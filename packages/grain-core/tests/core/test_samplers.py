@@ -1,4 +1,4 @@
-"""Samplers and the metadata they give."""
+"""Samplers: order, epochs, shards and metadata of records."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import grain
 from grain.samplers import IndexSampler, SequentialSampler
-from grain.sharding import NoSharding, ShardByJaxProcess, ShardOptions
+from grain.sharding import ShardOptions
 
 
 @given(
@@ -125,60 +124,3 @@ def test_numbers_of_numpy_make_the_same_sampler():
 def test_a_sampler_says_what_it_drops():
     with pytest.warns(UserWarning, match=r"Dropping 1 examples of 7 examples \(shard 3\)"):
         IndexSampler(7, ShardOptions(0, 3, drop_remainder=True))
-
-
-# --- shards --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("index", "count", "error", "message"),
-    [
-        (2, 2, ValueError, "shard_count was 2 and shard_index was 2"),
-        (-1, 2, ValueError, "shard_index was -1"),
-        (0, 0, ValueError, "positive integer but got 0"),
-        (0.5, 2, TypeError, r"shard_index must be an integer, got 0\.5 of type float"),
-        (0, "2", TypeError, "shard_count must be an integer, got '2' of type str"),
-        (True, 2, TypeError, "shard_index must be an integer, got True"),
-        (None, 2, TypeError, "got None"),
-    ],
-)
-def test_shard_options_refuse(index, count, error, message):
-    with pytest.raises(error, match=message):
-        ShardOptions(index, count)
-
-
-def test_shard_options_are_values():
-    assert ShardOptions(0, 2) == ShardOptions(np.int64(0), 2)
-    assert len({ShardOptions(0, 2), ShardOptions(0, 2), ShardOptions(1, 2)}) == 2
-    with pytest.raises(AttributeError):
-        ShardOptions(0, 2).shard_index = 1
-    assert (NoSharding().shard_index, NoSharding().shard_count) == (0, 1)
-
-
-def test_one_process_without_jax_is_the_only_shard(monkeypatch):
-    monkeypatch.setitem(sys.modules, "jax", None)
-    shard = ShardByJaxProcess(drop_remainder=True)
-    assert (shard.shard_index, shard.shard_count, shard.drop_remainder) == (0, 1, True)
-
-
-def test_processes_of_jax_are_shards():
-    jax = pytest.importorskip("jax")
-    shard = ShardByJaxProcess()
-    assert (shard.shard_index, shard.shard_count) == (jax.process_index(), jax.process_count())
-
-
-# --- records -------------------------------------------------------------------------------------
-
-
-def test_metadata_without_its_key_keeps_the_rest():
-    rng = np.random.default_rng(1)
-    metadata = grain.RecordMetadata(index=3, record_key=4, rng=rng)
-    assert metadata.remove_record_key() == grain.RecordMetadata(index=3, record_key=None, rng=rng)
-    assert metadata.record_key == 4
-
-
-def test_records_can_be_read():
-    record = grain.Record(grain.RecordMetadata(index=3, record_key=4), "data")
-    assert str(record) == (
-        "Record(metadata=RecordMetadata(index=3, record_key=4, rng=None), data=data)"
-    )
