@@ -22,7 +22,9 @@ _BUFFER_POS = 2  # The word of the state that holds the buffer position.
 _LEFT_OVER = 7  # The word that holds the flag and the value of a left-over half word.
 
 
-class _PhiloxState(ctypes.Structure):
+class PhiloxState(ctypes.Structure):
+    """The memory layout of numpy's Philox state."""
+
     _fields_ = (
         ("counter", ctypes.POINTER(ctypes.c_uint64 * 4)),
         ("key", ctypes.POINTER(ctypes.c_uint64 * 2)),
@@ -42,11 +44,16 @@ class ElementGenerator:
         self._bits = np.random.Philox(seed)
         self.generator = np.random.Generator(self._bits)
         self._counter: memoryview | None = None
-        if _layout_is_as_expected():
-            state = _PhiloxState.from_address(self._bits.ctypes.state_address)
+        if layout_matches():
+            state = PhiloxState.from_address(self._bits.ctypes.state_address)
             # Both are views of 64-bit words; the memory lives as long as the bit generator.
             self._counter = memoryview(state.counter.contents).cast("B").cast("Q")
             self._words = memoryview(state).cast("B").cast("Q")
+
+    @property
+    def writes_memory(self) -> bool:
+        """Whether seeking writes numpy's memory directly, instead of its public state."""
+        return self._counter is not None
 
     def seek(self, index: int, op_seed: int = 0) -> np.random.Generator:
         """Set the generator to the element at `index`, for the operation with seed `op_seed`."""
@@ -74,16 +81,16 @@ def _set_public_state(bits: np.random.Philox, index: int, op_seed: int) -> None:
 
 
 @functools.cache
-def _layout_is_as_expected() -> bool:
-    """Return whether numpy stores a Philox state in the layout that is written here."""
-    if sys.byteorder != "little" or ctypes.sizeof(_PhiloxState) != 64:
+def layout_matches(layout: type[PhiloxState] = PhiloxState, byteorder: str = sys.byteorder) -> bool:
+    """Return whether numpy stores a Philox state in the given layout, with native 64-bit words."""
+    if byteorder != "little" or ctypes.sizeof(layout) != 64:
         return False
     try:
         bits = np.random.Philox(12345)
         generator = np.random.Generator(bits)
         generator.integers(0, 2**31, dtype=np.uint32)
         generator.random(2)
-        memory = _PhiloxState.from_address(bits.ctypes.state_address)
+        memory = layout.from_address(bits.ctypes.state_address)
         public: Any = bits.state
         return bool(
             list(memory.counter.contents) == public["state"]["counter"].tolist()

@@ -1,4 +1,4 @@
-"""What importing the library loads, and what it must not."""
+"""The modules that importing and using the library loads."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ import grain
 HEAVY = ("jax", "orbax", "pyarrow", "array_record", "tensorflow", "absl", "pytest", "torch")
 
 
-def modules_after(program: str) -> set[str]:
-    """The top-level modules that a fresh interpreter has loaded after running a program."""
-    show = "\nimport json, sys; print(json.dumps(sorted(m.partition('.')[0] for m in sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-c", program + show],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+def modules_loaded(program: str) -> set[str]:
+    """Return all modules that a fresh interpreter has loaded after running a program."""
+    show = "\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
+    command = [sys.executable, "-c", program + show]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
     assert done.stderr == ""
     return set(json.loads(done.stdout))
+
+
+def modules_after(program: str) -> set[str]:
+    """Return the top-level modules that a fresh interpreter has loaded after running a program."""
+    return {name.partition(".")[0] for name in modules_loaded(program)}
 
 
 PROGRAMS = {
@@ -47,15 +47,7 @@ repr(grain.config), dir(grain), dir(grain.sources), dir(grain.transforms)
 }
 
 
-def modules_loaded(program: str) -> set[str]:
-    """All modules that a fresh interpreter has loaded after running a program."""
-    show = "\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
-    command = [sys.executable, "-c", program + show]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
-    return set(json.loads(done.stdout))
-
-
-def test_importing_loads_what_is_used_when_it_is_used():
+def test_modules_are_loaded_on_first_use():
     loaded = modules_loaded("import grain")
     assert not loaded & {"numpy", "grain.dataset.base", "grain.python", "grain.plugins"}
     loaded = modules_loaded("import grain\ngrain.MapDataset.range(3).map(str)")
@@ -77,7 +69,7 @@ def test_importing_loads_what_is_used_when_it_is_used():
         "from grain.execution.threads import make_reader",
     ],
 )
-def test_names_are_found_whatever_is_asked_for_first(program):
+def test_names_are_found_in_any_order(program):
     modules_loaded(program)
 
 

@@ -1,7 +1,8 @@
-"""Generators of elements: the short way to set one gives what the public way gives."""
+"""Generators of elements: seeking in memory draws the same as numpy's public state."""
 
 from __future__ import annotations
 
+import ctypes
 import pickle
 import threading
 from collections.abc import Callable
@@ -41,10 +42,10 @@ def public(seed: int, index: int, op_seed: int = 0) -> np.random.Generator:
     return np.random.Generator(bits)
 
 
-@pytest.fixture(params=["short way", "public way"])
+@pytest.fixture(params=["memory", "public state"])
 def way(request, monkeypatch):
-    if request.param == "public way":
-        monkeypatch.setattr(rng_module, "_layout_is_as_expected", lambda: False)
+    if request.param == "public state":
+        monkeypatch.setattr(rng_module, "layout_matches", lambda: False)
     return request.param
 
 
@@ -69,15 +70,16 @@ def test_a_generator_that_is_used_again_draws_like_one_made_for_the_element(seed
 
 def test_both_ways_draw_the_same_whatever_was_drawn_before(way):
     generator = ElementGenerator(5)
-    assert (generator._counter is None) == (way == "public way")
+    assert generator.writes_memory == (way == "memory")
     for index in (3, 3, 2**63, 0, 2**64 - 1):
         for draw in DRAWS:
             generator.seek(7).random(dtype=np.float32)
             assert draw(generator.seek(index)) == draw(public(5, index))
 
 
-def test_the_short_way_is_taken_with_this_numpy():
-    assert rng_module._layout_is_as_expected()
+def test_memory_is_written_with_this_numpy():
+    assert rng_module.layout_matches()
+    assert ElementGenerator(5).writes_memory
 
 
 def test_pipelines_draw_the_same_either_way(way):
@@ -91,29 +93,21 @@ def test_pipelines_draw_the_same_either_way(way):
     assert list(on_iter) == expected[:5]
 
 
-def test_a_layout_that_is_not_the_expected_one_is_noticed(monkeypatch):
-    check = rng_module._layout_is_as_expected.__wrapped__
-    assert check()
-    fields = list(rng_module._PhiloxState._fields_)
+def test_another_memory_layout_is_detected():
+    fields = list(rng_module.PhiloxState._fields_)
     fields[2:4] = [fields[3], fields[2]]
 
-    class Otherwise(rng_module.ctypes.Structure):
+    class Otherwise(ctypes.Structure):
         _fields_ = tuple(fields)
 
-    monkeypatch.setattr(rng_module, "_PhiloxState", Otherwise)
-    assert not check()
-
-
-@pytest.mark.parametrize("order", ["big"])
-def test_another_order_of_bytes_takes_the_public_way(monkeypatch, order):
-    monkeypatch.setattr(rng_module.sys, "byteorder", order)
-    assert not rng_module._layout_is_as_expected.__wrapped__()
+    assert not rng_module.layout_matches(Otherwise)
+    assert not rng_module.layout_matches(byteorder="big")
 
 
 # --- the pool ------------------------------------------------------------------------------------
 
 
-def test_a_pool_lends_generators_set_to_an_element(way):
+def test_a_pool_hands_out_generators_set_to_an_element(way):
     pool = RngPool(7)
     for index in (3, 4, 3):
         rng = pool.acquire_rng(index)
@@ -121,7 +115,7 @@ def test_a_pool_lends_generators_set_to_an_element(way):
         pool.release_rng(rng)
 
 
-def test_generators_that_are_lent_at_the_same_time_are_different_ones():
+def test_generators_in_use_at_the_same_time_are_different():
     pool = RngPool(7)
     first, second = pool.acquire_rng(3), pool.acquire_rng(4)
     draws = [first.random(), second.random(), first.random(), second.random()]
@@ -129,7 +123,7 @@ def test_generators_that_are_lent_at_the_same_time_are_different_ones():
     assert draws == [one.random(), other.random(), one.random(), other.random()]
 
 
-def test_a_generator_that_is_given_back_is_used_again():
+def test_a_released_generator_is_used_again():
     pool = RngPool(7)
     rng = pool.acquire_rng(3)
     pool.release_rng(rng)
@@ -144,7 +138,7 @@ def test_operations_on_one_element_draw_independently(way):
         pool.release_rng(rng)
 
 
-def test_a_pool_takes_back_only_what_it_lent():
+def test_a_pool_refuses_generators_of_others():
     pool = RngPool(7)
     rng = pool.acquire_rng(3)
     pool.release_rng(rng)

@@ -29,8 +29,8 @@ def test_every_epoch_of_a_shard_has_each_of_its_records_once(count, shards, epoc
         own = len(range(shard, count, shards))
         expected = None
         for epoch in range(epochs):
-            places = range(epoch * own, (epoch + 1) * own)
-            indices = [place * shards + shard for place in places]
+            positions = range(epoch * own, (epoch + 1) * own)
+            indices = [position * shards + shard for position in positions]
             keys = [sampler[i].record_key for i in indices if i < len(sampler)]
             if len(keys) < own:
                 break  # All shards end together.
@@ -39,7 +39,7 @@ def test_every_epoch_of_a_shard_has_each_of_its_records_once(count, shards, epoc
             assert set(keys) == expected
 
 
-def test_metadata_tells_index_key_and_a_generator_of_the_record():
+def test_metadata_have_the_index_the_key_and_a_generator_of_the_record():
     sampler = IndexSampler(5, num_epochs=2, shuffle=True, seed=7)
     for index in range(10):
         metadata = sampler[index]

@@ -1,4 +1,4 @@
-"""Plugins' names in a module, asked for in each of the ways a program asks for a name."""
+"""Plugins' names in a module, read in every way that a program reads a name."""
 
 from __future__ import annotations
 
