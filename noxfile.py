@@ -398,6 +398,13 @@ def compare(session: nox.Session) -> None:
 
 
 @nox.session
+def faults(session: nox.Session) -> None:
+    """Try to break the library at length, and write docs/reliability.md; `-- --scale 0.01` for a look."""
+    session.install(*checkout(*PLUGINS), str(ROOT / "examples/grain-jsonl"), *needs("test"))
+    session.run("python", "tools/faults.py", *session.posargs, env=KEEP_BYTECODE)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Measure this project and its peers; `-- --quick` for a first look, `-- --help` for options."""
     session.install(*needs("bench"))
