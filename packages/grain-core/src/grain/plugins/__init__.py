@@ -15,7 +15,6 @@ from grain._lazy import LazyModule, lazy_names
 
 if TYPE_CHECKING:
     from grain.plugins import manager
-    from grain.plugins.attributes import PluginAttributes, attributes_for, attributes_of
     from grain.plugins.diagnostics import (
         DuplicatePluginError,
         PluginAttributeError,
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
     )
     from grain.plugins.discovery import Settings
     from grain.plugins.first_party import KNOWN_NAMES, KNOWN_PLUGINS, KnownPlugin
-    from grain.plugins.manager import PluginManager
+    from grain.plugins.manager import PluginManager, attributes_for, attributes_of
+    from grain.plugins.names import PluginAttributes
     from grain.plugins.spec import (
         SOURCE_KINDS,
         Capability,
@@ -146,7 +146,6 @@ def refresh() -> None:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "grain.plugins.attributes": ["PluginAttributes", "attributes_for", "attributes_of"],
         "grain.plugins.diagnostics": [
             "DuplicatePluginError",
             "PluginAttributeError",
@@ -157,7 +156,8 @@ __getattr__, __dir__ = lazy_names(
         ],
         "grain.plugins.discovery": ["Settings"],
         "grain.plugins.first_party": ["KNOWN_NAMES", "KNOWN_PLUGINS", "KnownPlugin"],
-        "grain.plugins.manager": ["PluginManager"],
+        "grain.plugins.manager": ["PluginManager", "attributes_for", "attributes_of"],
+        "grain.plugins.names": ["PluginAttributes"],
         "grain.plugins.spec": [
             "SOURCE_KINDS",
             "Capability",

@@ -29,7 +29,7 @@ from grain.plugins.diagnostics import (
 from grain.plugins.discovery import Candidate, Settings, find_candidates, read_cases, read_plugin
 from grain.plugins.first_party import KNOWN_NAMES, KNOWN_PLUGINS, OWN_NAMES, KnownPlugin
 from grain.plugins.metadata import ISOLATED, Distribution, installed_distributions, load_object
-from grain.plugins.names import Claim, Claims
+from grain.plugins.names import Claim, Claims, PluginAttributes
 from grain.plugins.spec import SOURCE_KINDS, Capability, Kind, Plugin, PluginSpec, Status
 from grain.plugins.uris import Uri
 from grain.version import __version__
@@ -368,3 +368,40 @@ def _is_of(claim: Claim | None, kinds: Collection[Kind] | None) -> bool:
 def default_manager() -> PluginManager:
     """Return the registry of this process, which all functions of `grain.plugins` use."""
     return PluginManager()
+
+
+def attributes_of(
+    module: str,
+    *,
+    kinds: Collection[Kind] | None = None,
+    only: Collection[str] | None = None,
+) -> PluginAttributes:
+    """Return the plugins' names for a module's `__getattr__` and `__dir__`.
+
+    Args:
+        module: The module's name.
+        kinds: Only things of these kinds become attributes; None for all.
+        only: Only these names become attributes.
+
+    Example:
+        names = attributes_of(__name__, kinds=SOURCE_KINDS)
+
+        def __getattr__(name):
+            return names.get(name)
+
+        def __dir__():
+            return names.list()
+    """
+    return PluginAttributes(module, default_manager, kinds=kinds, only=only)
+
+
+@functools.cache
+def attributes_for(module: str) -> PluginAttributes:
+    """Return the plugins' names that a module of the core has."""
+    return {
+        "grain": attributes_of("grain", only=KNOWN_NAMES),
+        "grain.experimental": attributes_of("grain.experimental", only=["ParquetIterDataset"]),
+        "grain.python": attributes_of("grain.python", kinds=SOURCE_KINDS),
+        "grain.sources": attributes_of("grain.sources", kinds=SOURCE_KINDS),
+        "grain.transforms": attributes_of("grain.transforms", kinds={Kind.TRANSFORM}),
+    }[module]
