@@ -8,13 +8,13 @@ import pathlib
 import pickle
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.descriptors import open_files
+from tests.threads import run_in_threads
 
 import grain_arrayrecord.source
 from grain_arrayrecord import ArrayRecordDataSource, FileInstruction, write_array_record
@@ -215,24 +215,16 @@ def test_a_used_source_pickles_small_and_its_copy_reads(source, expected):
 def test_many_threads_read_one_source(files, expected):
     source = ArrayRecordDataSource(files)
     source.close()
-    wrong: list[int] = []
 
     def read(seed: int) -> None:
         rng = np.random.default_rng(seed)
         for indices in rng.integers(0, len(expected), (50, 11)):
-            if source.__getitems__(indices) != [expected[i] for i in indices]:
-                wrong.append(seed)
-            if source[indices[0]] != expected[indices[0]]:
-                wrong.append(seed)
+            assert source.__getitems__(indices) == [expected[i] for i in indices]
+            assert source[indices[0]] == expected[indices[0]]
             if seed == 0:
                 source.close()
 
-    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    run_in_threads(read, 6)
 
 
 def _read_in_child(source, indices, queue):

@@ -8,7 +8,6 @@ import errno
 import gc
 import os
 import pickle
-import threading
 from multiprocessing import shared_memory
 
 import numpy as np
@@ -16,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.equality import same
+from tests.threads import run_in_threads
 
 from grain_inmemory import InMemoryDataSource, SharedMemoryDataSource
 
@@ -217,22 +217,15 @@ def test_a_source_pickles_to_its_name_however_large_it_is():
 def test_threads_read_while_others_close():
     elements = [f"element {i}" for i in range(500)]
     source = InMemoryDataSource(elements)
-    wrong = []
 
     def read(seed: int) -> None:
         for indices in np.random.default_rng(seed).integers(0, 500, (100, 20)):
-            if source.__getitems__(indices) != [elements[i] for i in indices]:
-                wrong.append(seed)
+            assert source.__getitems__(indices) == [elements[i] for i in indices]
             if seed == 0:
                 source.close()
 
-    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(read, 5)
     source.unlink()
-    assert not wrong
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="needs posix_fallocate")

@@ -11,7 +11,6 @@ import pathlib
 import pickle
 import subprocess
 import sys
-import threading
 
 import fsspec
 import numpy as np
@@ -23,6 +22,7 @@ from hypothesis import strategies as st
 from parquet_data import web_server, zoo
 from tests.descriptors import open_files
 from tests.equality import all_same, same
+from tests.threads import run_in_threads
 
 from grain_parquet import ParquetDataSource, ParquetIterDataset
 
@@ -315,23 +315,15 @@ def test_a_used_source_works_in_a_child_process(method, files, ids):
 @pytest.mark.parametrize("cache_bytes", [0, 2000, 2**30])
 def test_many_threads_read_one_source(files, ids, cache_bytes):
     source = ParquetDataSource(files, cache_bytes=cache_bytes)
-    wrong = []
 
     def read(seed: int) -> None:
         for indices in np.random.default_rng(seed).integers(0, len(ids), (30, 11)):
-            if [row["id"] for row in source.__getitems__(indices)] != [ids[i] for i in indices]:
-                wrong.append(seed)
-            if source[indices[0]]["id"] != ids[indices[0]]:
-                wrong.append(seed)
+            assert [row["id"] for row in source.__getitems__(indices)] == [ids[i] for i in indices]
+            assert source[indices[0]]["id"] == ids[indices[0]]
             if seed == 0:
                 source.close()
 
-    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    run_in_threads(read, 6)
 
 
 @pytest.mark.parametrize("kind", ["string_view", "binary_view"])

@@ -9,13 +9,13 @@ import pickle
 import shutil
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 from tests.descriptors import open_files
 from tests.equality import same
+from tests.threads import run_in_threads
 
 from grain_tfds import TfdsDataSource
 
@@ -150,21 +150,15 @@ def test_a_used_source_works_in_a_spawned_process(source):
 
 def test_threads_read_while_others_close(source):
     expected = [example["text"] for example in source]
-    wrong = []
 
     def read(seed: int) -> None:
         for indices in np.random.default_rng(seed).integers(0, 24, (15, 6)):
-            if [e["text"] for e in source.__getitems__(indices)] != [expected[i] for i in indices]:
-                wrong.append(seed)
+            examples = source.__getitems__(indices)
+            assert [e["text"] for e in examples] == [expected[i] for i in indices]
             if seed == 0:
                 source.close()
 
-    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    run_in_threads(read, 4)
 
 
 def test_a_missing_split_is_refused_with_the_available_splits(data_dir):
