@@ -55,7 +55,7 @@ def lazy_names(
         from_plugins: Whether an otherwise unknown name may be an installed plugin's; None for a module
             without such names.
 
-    >>> get, names = lazy_names("json", {"math": ["pi", "tau as two_pi"]})
+    >>> get, names = lazy_names(__name__, {"math": ["pi", "tau as two_pi"]})
     >>> get("two_pi"), "pi" in names()
     (6.283185307179586, True)
     """
