@@ -56,13 +56,7 @@ class IndexSampler:
         num_epochs: int | None = None,
         seed: int | None = None,
     ):
-        num_records = checked_int("num_records", num_records, least=-(2**63))
-        if num_records <= 0:
-            raise ValueError(
-                # Message kept from google/grain 0.2.18
-                f"Invalid number of records in Sampler. Got {num_records} records, but number of "
-                "records must be greater than 0."
-            )
+        num_records = _checked_num_records(num_records)
         if num_epochs is not None:
             num_epochs = checked_int("num_epochs", num_epochs, least=-(2**63))
             if num_epochs <= 0:
@@ -141,13 +135,7 @@ class SequentialSampler:
         shard_options: ShardOptions = NO_SHARDING,
         seed: int | None = None,
     ):
-        num_records = checked_int("num_records", num_records, least=-(2**63))
-        if num_records <= 0:
-            raise ValueError(
-                # Message kept from google/grain 0.2.18
-                f"Invalid number of records in Sampler. Got {num_records} records, but number of "
-                "records must be greater than 0."
-            )
+        num_records = _checked_num_records(num_records)
         if seed is not None:
             seed = checked_int("seed", seed, least=0)
         self._num_records = num_records
@@ -167,6 +155,17 @@ class SequentialSampler:
         _check_index(index, self._num_records)
         rng = None if self._seed is None else record_rng(self._seed, index)
         return RecordMetadata(index=index, record_key=index, rng=rng)
+
+
+def _checked_num_records(num_records: int) -> int:
+    num_records = checked_int("num_records", num_records, least=-(2**63))
+    if num_records <= 0:
+        raise ValueError(
+            # Message kept from google/grain 0.2.18
+            f"Invalid number of records in Sampler. Got {num_records} records, but number of "
+            "records must be greater than 0."
+        )
+    return num_records
 
 
 def _check_index(index: int, length: int) -> None:

@@ -174,27 +174,20 @@ def read_plugin(candidate: Candidate, *, settings: Settings, core: str) -> Plugi
         )
     before = set(sys.modules)
     fix = f"pip install --upgrade --force-reinstall {owner}"
+
+    def failed(reason: str, error: BaseException) -> Plugin:
+        reason = f"{reason} {one_line(error)}"
+        return replace(plugin, status=Status.FAILED, reason=reason, fix=fix, error=error)
+
     try:
         holder = candidate.load()
     except ISOLATED as error:
-        return replace(
-            plugin,
-            status=Status.FAILED,
-            reason=f"importing {candidate.module} raised {one_line(error)}",
-            fix=fix,
-            error=error,
-        )
+        return failed(f"importing {candidate.module} raised", error)
     try:
         with contained():
             specs = _specs_of(holder)
     except ISOLATED as error:
-        return replace(
-            plugin,
-            status=Status.FAILED,
-            reason=f"its hooks in {candidate.module} failed: {one_line(error)}",
-            fix=fix,
-            error=error,
-        )
+        return failed(f"its hooks in {candidate.module} failed:", error)
     plugin = replace(plugin, eager_imports=_foreign_imports(before, candidate.module))
     unsupported = sorted({spec.api for spec in specs} - SUPPORTED_APIS)
     if unsupported:
