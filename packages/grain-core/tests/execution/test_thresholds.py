@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import grain
-from grain.dataset import filter as filter_ops
+from grain._policy import use_policy
 from grain.dataset.context import IterationContext, iteration_context
 from grain.execution import fused_iterator
 from grain.execution.farm import ProcessExecutor
@@ -52,9 +52,10 @@ class WorkersHere:
 
 
 @pytest.fixture
-def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows that many of which fit into a few elements, and blocks that grow quickly."""
-    monkeypatch.setattr(filter_ops, "_WINDOW", 5)
+def small_windows() -> Iterator[None]:
+    """Make many windows fit into a few elements."""
+    with use_policy(drop_rate_window=5):
+        yield
 
 
 def strict(dataset: grain.IterDataset, warn: float | None, error: float | None) -> Any:

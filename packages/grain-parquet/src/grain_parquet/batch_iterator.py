@@ -28,7 +28,7 @@ class ColumnBatchIterDataset(BatchIterDataset[Batch]):
         if type(rows) is not RowIterator:
             rows.close()
             return super().__iter__()
-        return _BatchIterator(rows, self, self._batch_size, self._drop_remainder)
+        return _BatchIterator(rows, self, self.group_size, self.drop_remainder)
 
 
 class _BatchIterator(ChunkIterator[Batch]):

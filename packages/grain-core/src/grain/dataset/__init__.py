@@ -1,7 +1,7 @@
 """Datasets: what a pipeline is. Each operation has a file with its map form, its iter form and its state.
 
-An operation is imported when it is called for: no program needs all of them, and a worker process only
-those of its own pipeline.
+An operation is imported at first use: no program needs all of them, and a worker process needs only those
+of its pipeline.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ def apply_transformations(
     ds: MapDataset[Any] | IterDataset[Any],
     transformations: transforms.Transformation | transforms.Transformations,
 ) -> MapDataset[Any] | IterDataset[Any]:
-    """Applies transformations to a dataset, one after the other.
+    """Apply transformations to a dataset, in order.
 
     >>> import grain
     >>> list(apply_transformations(grain.MapDataset.range(4), grain.transforms.Batch(2)))

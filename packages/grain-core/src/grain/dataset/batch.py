@@ -9,7 +9,7 @@ import numpy as np
 
 from grain import tree
 from grain._exceptions import add_note, as_failure, note_element, transform_name
-from grain.dataset.chunk import END, Chunk, PartialRead
+from grain.dataset.chunk import END, Chunk, PartialRead, chunk_of
 from grain.dataset.element_spec import ShapeDtypeStruct, get_element_spec
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, Transformed
@@ -27,7 +27,7 @@ BatchFn = Callable[[Sequence[Any]], Any]
 
 
 def checked_batch_size(batch_size: Any) -> int:
-    """Returns a batch size as an int, or raises an error that shows it."""
+    """Return a batch size as an int, or raise an error that shows it."""
     size = checked_int("batch_size", batch_size, least=-(2**63))
     if size <= 0:
         raise ValueError(f"batch_size must be positive. Got {size}.")
@@ -35,7 +35,7 @@ def checked_batch_size(batch_size: Any) -> int:
 
 
 def batch_and_pad(values: Sequence[Any], *, batch_size: int, pad_value: Any = 0) -> Any:
-    """Stacks elements and fills the batch up to `batch_size` with `pad_value`; for use as `batch_fn`.
+    """Stack elements and pad the batch to `batch_size` with `pad_value`; for use as `batch_fn`.
 
     >>> batch_and_pad([1, 2], batch_size=4, pad_value=-1)
     array([ 1,  2, -1, -1])
@@ -96,12 +96,12 @@ class BatchMapDataset(IndexedMapDataset[T]):
         if not indices.size:
             return []
         starts, sizes = self._spans(indices)
-        places = _expand(starts, sizes)
+        offsets = _expand(starts, sizes)
         if self._columns_first:
-            columns = self._parent.read_columns(places)
+            columns = self._parent.read_columns(offsets)
             if columns is not None:
                 return _cut(columns, sizes)
-        elements = self._parent.read_many(places)
+        elements = self._parent.read_many(offsets)
         batches: list[Any] = []
         begin = 0
         make = self._batch_fn or tree.stack
@@ -120,7 +120,7 @@ class BatchMapDataset(IndexedMapDataset[T]):
         return batches
 
     def _spans(self, indices: IndexArray) -> tuple[IndexArray, list[int]]:
-        """Where each batch starts in the parent, and how long it is."""
+        """Return where each batch starts in the parent, and how long it is."""
         epochs = indices // self._length
         starts = (indices - epochs * self._length) * self._batch_size
         sizes = np.minimum(self._batch_size, self._parent_length - starts)
@@ -147,7 +147,7 @@ class BatchMapDataset(IndexedMapDataset[T]):
 
 
 def checked_batch_fn(batch_fn: Any) -> BatchFn | None:
-    """Returns `batch_fn`, or raises an error that shows what was given instead of a function."""
+    """Return `batch_fn`, or raise an error that shows the value that is no function."""
     if batch_fn is not None and not callable(batch_fn):
         raise TypeError(
             f"batch_fn must be a function of a list of elements, got {batch_fn!r} of type "
@@ -171,7 +171,7 @@ def _batch_spec(element: Any, size: int | None, batch_fn: BatchFn | None) -> Any
 
 
 def _expand(starts: IndexArray, sizes: list[int]) -> IndexArray:
-    """All indices of spans, one span after the other."""
+    """Return all indices of spans, span by span."""
     size = sizes[0]
     if len(sizes) == 1:
         return np.arange(starts[0], starts[0] + size, dtype=np.int64)
@@ -182,9 +182,9 @@ def _expand(starts: IndexArray, sizes: list[int]) -> IndexArray:
 
 
 def _cut(columns: Any, sizes: list[int]) -> list[Any]:
-    """Cuts stacked columns into batches, each with memory of its own."""
+    """Split stacked columns into batches, each with its own memory."""
     if len(sizes) == 1:
-        # A source may give its columns in any order; a batch has them in one.
+        # A source may return its columns in any order; a batch has them sorted.
         return [columns if type(columns) is np.ndarray else tree.map_leaves(_same, columns)]
     batches = []
     begin = 0
@@ -232,7 +232,7 @@ class BatchIterDataset(StageIterDataset[T]):
     ):
         super().__init__(parent)
         self._batch_size = checked_batch_size(batch_size)
-        self._drop_remainder = drop_remainder
+        self.drop_remainder = drop_remainder
         self._batch_fn = checked_batch_fn(batch_fn)
 
     def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
@@ -243,20 +243,21 @@ class BatchIterDataset(StageIterDataset[T]):
         return self._batch_size
 
     def apply_chunk(self, elements: list[Any], first: int) -> Transformed:
-        """Batches that start at the first element; a last short one is the caller's affair."""
+        """Return batches that start at the first element; the caller decides on a last short one."""
         del first
         size = self._batch_size
         batches: list[Any] = []
         ends: list[int] = []
         for begin in range(0, len(elements), size):
             chunk = elements[begin : begin + size]
-            error = self._make(chunk, batches)
+            error = self.make_batch(chunk, batches)
             if error is not None:
                 return Transformed(batches, ends, begin + len(chunk) - 1, error)
             ends.append(begin + len(chunk) - 1)
         return Transformed(batches, ends, len(elements), None)
 
-    def _make(self, elements: list[Any], batches: list[Any]) -> Exception | None:
+    def make_batch(self, elements: list[Any], batches: list[Any]) -> Exception | None:
+        """Append the batch of some elements to `batches`; return the error that stopped it, if any."""
         try:
             batches.append((self._batch_fn or tree.stack)(elements))
         except Exception as raised:
@@ -266,79 +267,81 @@ class BatchIterDataset(StageIterDataset[T]):
         return None
 
     def __str__(self) -> str:
-        return f"BatchIterDataset(batch_size={self._batch_size}, drop_remainder={self._drop_remainder})"
+        return (
+            f"BatchIterDataset(batch_size={self._batch_size}, drop_remainder={self.drop_remainder})"
+        )
 
     def known_length(self) -> int | None:
         length = self._parent.known_length()
         if length is None:
             return None
         whole, rest = divmod(length, self._batch_size)
-        return int(whole + (1 if rest and not self._drop_remainder else 0))
+        return int(whole + (1 if rest and not self.drop_remainder else 0))
 
     def fingerprint_arguments(self) -> dict[str, Any]:
         return {
             "batch_size": self._batch_size,
-            "drop_remainder": self._drop_remainder,
+            "drop_remainder": self.drop_remainder,
             "batch_fn": self._batch_fn,
         }
 
     def infer_element_spec(self) -> Any:
-        size = self._batch_size if self._drop_remainder else None
+        size = self._batch_size if self.drop_remainder else None
         return _batch_spec(get_element_spec(self._parent), size, self._batch_fn)
 
 
 class BatchDatasetIterator(ChunkIterator[T]):
-    """Collects elements from chunks of the parent; holds none between two batches that it gave."""
+    """Collects elements from chunks of the parent; holds no element between two batches."""
 
     def __init__(self, parent: DatasetIterator[Any], dataset: BatchIterDataset[T]):
         super().__init__(parent)
         self._dataset = dataset
-        self._held = END  # What is left of the parent's last chunk.
+        self._held = END  # The rest of the parent's last chunk.
         self._failed: Any = None
 
     def __str__(self) -> str:
         dataset = self._dataset
         return (
-            f"BatchDatasetIterator(batch_size={dataset._batch_size}, "
-            f"drop_remainder={dataset._drop_remainder})"
+            f"BatchDatasetIterator(batch_size={dataset.group_size}, "
+            f"drop_remainder={dataset.drop_remainder})"
         )
 
     def _pull(self, limit: int) -> Chunk:
         self._failed = None
-        size = self._dataset._batch_size
+        size = self._dataset.group_size
         batches: list[Any] = []
         states: list[Callable[[], Any]] = []
         pending: list[Any] = []
         while True:
             chunk, self._held = self._held, END
             if not chunk.elements:
-                # At least a batch: a filter below would otherwise be asked for less and less.
+                # At least a batch: otherwise smaller and smaller chunks would be requested of a filter.
                 wanted = max(size, (limit - len(batches)) * size - len(pending))
                 try:
                     chunk = self._parent.next_chunk(wanted)
                 except Exception as failure:
-                    # Elements of a batch that cannot be completed are gone with the one that failed.
-                    return self._fail_after(failure, _run_of(batches, states))
+                    # The elements of an incomplete batch are lost with the one that failed.
+                    return self._fail_after(failure, chunk_of(batches, states))
             if not chunk.elements:
-                if pending and not self._dataset._drop_remainder:
-                    error = self._dataset._make(pending, batches)
+                if pending and not self._dataset.drop_remainder:
+                    error = self._dataset.make_batch(pending, batches)
                     if error is not None:
-                        return self._fail_after(error, _run_of(batches, states))
-                    # Now, for whoever repeats this one sets the parent back before it is asked.
+                        return self._fail_after(error, chunk_of(batches, states))
+                    # Captured now: a repeat sets the parent back before the state is requested.
                     states.append(constant(self._parent.get_state()))
-                return _run_of(batches, states)
+                return chunk_of(batches, states)
             begin, elements = 0, chunk.elements
             while (end := begin + size - len(pending)) <= len(elements):
-                error = self._dataset._make(pending + elements[begin:end], batches)
+                error = self._dataset.make_batch(pending + elements[begin:end], batches)
                 begin, pending = end, []
                 if error is not None:
                     self._held = chunk.rest(end)
                     self._failed = chunk.snapshot(end - 1)
-                    return self._fail_after(error, _run_of(batches, states, chunk.live))
+                    return self._fail_after(error, chunk_of(batches, states, chunk.live))
                 states.append(chunk.snapshot(end - 1))
             if batches and (chunk.live or len(batches) >= limit):
                 self._held = _prepend(pending, chunk.rest(begin))
-                return _run_of(batches, states, chunk.live)
+                return chunk_of(batches, states, chunk.live)
             pending += elements[begin:]
 
     def index_from_state(self, state: Any) -> int:
@@ -356,12 +359,8 @@ class BatchDatasetIterator(ChunkIterator[T]):
 
 
 def _prepend(pending: list[Any], chunk: Chunk) -> Chunk:
-    """A chunk that starts with elements of earlier ones; no batch ends with one of those."""
+    """Return a chunk with elements of earlier chunks first; no batch ends with one of those."""
     if not pending:
         return chunk
     count, state_after = len(pending), chunk.state_after
-    return Chunk(pending + chunk.elements, lambda place: state_after(place - count), chunk.live)
-
-
-def _run_of(elements: list[Any], states: list[Callable[[], Any]], live: bool = False) -> Chunk:
-    return Chunk(elements, lambda place: states[place](), live) if elements else END
+    return Chunk(pending + chunk.elements, lambda offset: state_after(offset - count), chunk.live)

@@ -1,4 +1,4 @@
-"""Keeping the elements of a dataset in memory, for the epochs after the first."""
+"""Caching the elements of a dataset in memory, for the epochs after the first."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 
 class CacheIterDataset(IterDataset[T]):
-    """Keeps what it has read, so that `RepeatIterDataset` reads its parent once.
+    """The elements of a dataset, cached so that `RepeatIterDataset` reads its parent once.
 
-    Elements are kept as they are, not copied: operations that follow must not change them in place.
+    Elements are not copied: operations that follow must not change them in place.
 
     >>> import grain
     >>> cached = CacheIterDataset(grain.MapDataset.range(2).to_iter_dataset())
@@ -48,7 +48,7 @@ class CacheIterDataset(IterDataset[T]):
 class CacheDatasetIterator(ChunkIterator[T]):
     """Fills its cache while it reads its parent for the first time.
 
-    The cache of a new iterator is empty: set to a place, it reads what comes before again.
+    The cache of a new iterator is empty: after restoring a state it reads earlier elements again.
     """
 
     def __init__(self, parent: DatasetIterator[T]):
@@ -57,7 +57,7 @@ class CacheDatasetIterator(ChunkIterator[T]):
         self._cache: list[Any] = []
         self._filled = False
         self._position = 0
-        self._mark: Callable[[], Any] = constant(self._start)
+        self._snapshot: Callable[[], Any] = constant(self._start)
 
     def __str__(self) -> str:
         return type(self).__name__
@@ -67,32 +67,32 @@ class CacheDatasetIterator(ChunkIterator[T]):
             chunk = self._parent.next_chunk(limit)
             if not chunk.elements:
                 self._filled = True
-                self._mark = constant(self._parent.get_state())
+                self._snapshot = constant(self._parent.get_state())
                 break
             known = len(self._cache)
             self._cache += chunk.elements
             if len(self._cache) > self._position:
                 chunk = chunk.rest(self._position - known)
-                return self._run_of(chunk.elements, chunk.state_after, chunk.live)
-            # Elements before the place this iterator was set to.
+                return self._chunk_of(chunk.elements, chunk.state_after, chunk.live)
+            # Elements before the restored position.
         elements = self._cache[self._position : self._position + max(1, limit)]
-        mark = self._mark
-        return self._run_of(elements, lambda _: mark()) if elements else END
+        snapshot = self._snapshot
+        return self._chunk_of(elements, lambda _: snapshot()) if elements else END
 
-    def _run_of(
+    def _chunk_of(
         self, elements: list[Any], parent_state: Callable[[int], Any], live: bool = False
     ) -> Chunk:
         first, filled = self._position + 1, self._filled
         self._position += len(elements)
         if not filled:
             last = len(elements) - 1
-            self._mark = lambda: parent_state(last)
+            self._snapshot = lambda: parent_state(last)
         return Chunk(
-            elements, lambda place: _state(parent_state(place), first + place, filled), live
+            elements, lambda offset: _state(parent_state(offset), first + offset, filled), live
         )
 
     def _live_state(self) -> Any:
-        return _state(self._mark(), self._position, self._filled)
+        return _state(self._snapshot(), self._position, self._filled)
 
     def _restore(self, state: Any) -> None:
         position = int(state_field(state, "position", self))
@@ -101,7 +101,7 @@ class CacheDatasetIterator(ChunkIterator[T]):
             self._cache = []
             self._parent.set_state(self._start)
         self._position = position
-        self._mark = constant(parent_state)
+        self._snapshot = constant(parent_state)
 
 
 def _state(parent: Any, position: int, filled: bool) -> dict[str, Any]:

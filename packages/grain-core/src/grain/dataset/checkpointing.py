@@ -1,7 +1,7 @@
-"""How an iterator is written to a folder: its state as readable JSON, beside it what its pipeline does.
+"""Checkpoints of iterators: the state as readable JSON, and the fingerprint of the pipeline beside it.
 
-There is one such pair of files for each process. A state alone restores as well: then there is no
-description to compare with.
+Each process writes one such pair of files. A state without a fingerprint restores as well: the pipelines
+are then not compared.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:
     lines = LazyModule("grain.dataset.fingerprint.lines")
 
-# Every iterator can be saved, few are, and none by a worker.
+# Every iterator can be saved, few are, and none by a worker process.
 if TYPE_CHECKING:
     import json
     import pathlib
@@ -35,14 +35,14 @@ _HEADING = "# What the pipeline of this process does; it is compared when the st
 
 
 def _process() -> str:
-    """This process among those that save together, as it stands in the names of files."""
-    # Without JAX in this process there are no others that JAX knows of.
+    """Return the index and the number of processes, as in the names of files."""
+    # Without JAX there are no other processes that save together.
     jax = sys.modules.get("jax")
     return "0-of-1" if jax is None else f"{jax.process_index()}-of-{jax.process_count()}"
 
 
 def state_file() -> str:
-    """The name of this process's file.
+    """Return the name of this process's state file.
 
     >>> state_file()
     'process_0-of-1.json'
@@ -51,7 +51,7 @@ def state_file() -> str:
 
 
 def pipeline_file() -> str:
-    """The name of the file that says what this process's pipeline does.
+    """Return the name of this process's fingerprint file.
 
     >>> pipeline_file()
     'pipeline_0-of-1.txt'
@@ -60,37 +60,37 @@ def pipeline_file() -> str:
 
 
 def state_text(iterator: Any) -> str:
-    """The state of an iterator as text."""
+    """Return the state of an iterator as text."""
     state = iterator.get_state()
     return state.decode() if isinstance(state, bytes) else json.dumps(state, indent=4)
 
 
 def set_state_text(iterator: Any, text: str) -> None:
-    """Sets an iterator to a state that was written as text; one that does not fit leaves it as it is."""
+    """Restore a state that was written as text; a state that does not fit changes nothing."""
     before = iterator.get_state()
     state = text.encode() if isinstance(before, bytes) else json.loads(text)
     try:
         iterator.set_state(state)
     except Exception as error:
-        error.add_note(f"The state that was restored: {text}")
-        error.add_note(f"Here a state looks like: {before!r}")
+        error.add_note(f"The state to restore: {text}")
+        error.add_note(f"A state of this iterator: {before!r}")
         iterator.set_state(before)
         raise
 
 
 def fingerprint_of(iterator: Any) -> list[lines.Line]:
-    """What the pipeline behind an iterator does; nothing for an iterator of another kind."""
+    """Return the fingerprint of an iterator's pipeline; empty for an iterator of another kind."""
     return iterator.pipeline_fingerprint() if isinstance(iterator, CheckpointMixin) else []
 
 
 def pipeline_text(iterator: Any) -> str:
-    """What the pipeline behind an iterator does, as the text of a file."""
-    described = fingerprint_of(iterator)
-    return "\n".join([_HEADING, *map(str, described), ""]) if described else ""
+    """Return the fingerprint of an iterator's pipeline as the text of a file."""
+    fingerprint = fingerprint_of(iterator)
+    return "\n".join([_HEADING, *map(str, fingerprint), ""]) if fingerprint else ""
 
 
 def write_files(folder: Any, state: str, pipeline: str) -> None:
-    """Writes a state and the description that belongs to it."""
+    """Write a state and the fingerprint that belongs to it."""
     folder = _as_path(folder)
     described = folder / pipeline_file()
     if pipeline:
@@ -101,42 +101,41 @@ def write_files(folder: Any, state: str, pipeline: str) -> None:
 
 
 def _as_path(folder: Any) -> Any:
-    """A folder that may be text, or a path of another kind than Python's."""
+    """Return a folder as a path; paths of other libraries stay as they are."""
     if hasattr(folder, "write_text"):
         return folder
     return pathlib.Path(folder)
 
 
 def _write(file: Any, text: str) -> None:
-    """Writes a file so that at any time all of it is there, or what was there before."""
+    """Replace a file atomically."""
     new = file.with_name(f"{file.name}.new")
     new.write_text(text)
     new.replace(file)
 
 
 def read_files(folder: Any) -> tuple[str, str]:
-    """Reads a state and the description that belongs to it, empty if there is none."""
+    """Read a state and the fingerprint that belongs to it, empty if there is none."""
     folder = _as_path(folder)
     file, described = folder / state_file(), folder / pipeline_file()
     if not file.exists():
         found = sorted(other.name for other in folder.glob("process_*.json"))
         raise ValueError(
-            f"There is no state for this process at {file}; the folder holds "
-            f"{', '.join(found) or 'none'}. It is restored with the number of processes it was saved "
-            "with."
+            f"There is no state of this process at {file}; the folder holds "
+            f"{', '.join(found) or 'none'}. Restore with the number of processes that saved it."
         )
     return file.read_text(), described.read_text() if described.exists() else ""
 
 
 def read_any_pipeline(folder: Any) -> str:
-    """The description that the first of all processes wrote, empty if there is none."""
+    """Read the fingerprint that the first of all processes wrote, empty if there is none."""
     return next((file.read_text() for file in sorted(_as_path(folder).glob("pipeline_*.txt"))), "")
 
 
 def restore_texts(
     iterator: Any, state: str, pipeline: str, allow: str | Iterable[str] = ()
 ) -> None:
-    """Sets an iterator to a state that was saved by an equal pipeline, or one that `allow` lets differ."""
+    """Restore a state that was saved by an equal pipeline, or by one that differs as `allow` says."""
     with changes.allowing(allow):
         compare_pipelines(iterator, pipeline.splitlines())
         with mixtures_may_change():
@@ -144,7 +143,7 @@ def restore_texts(
 
 
 def compare_pipelines(iterator: Any, saved: Sequence[str]) -> None:
-    """Raises if the pipeline behind an iterator is not the one that was saved, as far as is known."""
+    """Raise if the fingerprint of an iterator's pipeline differs from a saved one, where both exist."""
     before = [lines.Line.parse(line) for line in saved if line and not line.startswith("#")]
     present = fingerprint_of(iterator)
     if before and present:
@@ -152,12 +151,12 @@ def compare_pipelines(iterator: Any, saved: Sequence[str]) -> None:
 
 
 def mixtures_may_change() -> AbstractContextManager[None]:
-    """For setting a state after `compare_pipelines`, which has spoken of mixtures already."""
+    """Suppress warnings about mixtures, which `compare_pipelines` has issued already."""
     return changes.allow_changes("component", "weights")
 
 
 class CheckpointMixin:
-    """Saving and restoring of an iterator, in the ways that Orbax and PyTorch ask for."""
+    """The methods with which Orbax and PyTorch save and restore an iterator."""
 
     _made_by: Any = None
     _fingerprint: list[lines.Line] | None = None
@@ -178,10 +177,10 @@ class CheckpointMixin:
             made_by = self  # A dataset that is an iterator over itself.
         return [] if made_by is None else made_by.fingerprint()
 
-    # Orbax: an object that looks after itself.
+    # Orbax: a stateful checkpointable.
 
     async def save(self, directory: Any) -> Awaitable[None]:
-        """Takes the state; awaiting the result writes it into `directory` once that is there."""
+        """Take the state; awaiting the result writes it into `directory` once that exists."""
         state, pipeline = state_text(self), pipeline_text(self)
 
         async def write() -> None:
@@ -193,9 +192,9 @@ class CheckpointMixin:
         return write()
 
     async def load(self, directory: Any) -> Awaitable[None]:
-        """Reads the state; awaiting the result sets it."""
+        """Read the state; awaiting the result sets it."""
         state, pipeline = read_files(directory)
-        # Orbax hides errors of what it awaits later, and may await it in another context.
+        # Orbax hides errors of the awaitable, and may await it in another context.
         compare_pipelines(self, pipeline.splitlines())
         allowed = changes.allowed_changes()
 
@@ -208,7 +207,7 @@ class CheckpointMixin:
     # PyTorch
 
     def state_dict(self) -> dict[str, Any]:
-        """The state, with a description of the pipeline, by the name that PyTorch uses."""
+        """Return the state and the fingerprint of the pipeline, under the name that PyTorch uses."""
         state = self.get_state()  # type: ignore[attr-defined]
         text = state.decode() if isinstance(state, bytes) else state
         return {"state": text, "pipeline": [str(line) for line in self.pipeline_fingerprint()]}
@@ -216,15 +215,15 @@ class CheckpointMixin:
     def load_state_dict(
         self, state_dict: Mapping[str, Any], *, allow: str | Iterable[str] = ()
     ) -> None:
-        """Goes to a state that `state_dict` returned.
+        """Restore a state that `state_dict` returned.
 
         Args:
-          state_dict: what `state_dict` returned, here or in another process.
-          allow: what may differ in the pipeline that saved it; see `grain.checkpoint.allow_changes`.
+            state_dict: The result of `state_dict`, of this or another process.
+            allow: The kinds of changes to accept; see `grain.checkpoint.allow_changes`.
         """
         if not isinstance(state_dict, Mapping) or "state" not in state_dict:
             raise ValueError(
-                f"load_state_dict needs what `state_dict()` returned, got {state_dict!r}; a value "
+                f"load_state_dict needs the result of `state_dict()`, got {state_dict!r}; a value "
                 "of `get_state()` is for `set_state`."
             )
         with changes.allowing(allow):

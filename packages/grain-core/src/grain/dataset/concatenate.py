@@ -29,5 +29,5 @@ class ConcatenateMapDataset(ManyParentsMapDataset[T]):
     def __len__(self) -> int:
         return self._joined.length
 
-    def _select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
+    def select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
         return self._joined.select(indices)

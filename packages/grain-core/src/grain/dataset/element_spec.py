@@ -18,7 +18,7 @@ class ShapeDtypeStructProtocol(Protocol):
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """How long each dimension is; None where that differs from element to element."""
+        """The length of each dimension; None where it differs from element to element."""
 
     @property
     def dtype(self) -> Any:
@@ -48,14 +48,14 @@ class ShapeDtypeStruct:
     """The shape and the type of an array, without the array.
 
     Attributes:
-      shape: how long each dimension is; None where that differs from element to element.
-      dtype: the type of the values.
+        shape: The length of each dimension; None where it differs from element to element.
+        dtype: The type of the values.
 
     >>> ShapeDtypeStruct((2, None), np.dtype("int32"))
     ShapeDtypeStruct(shape=(2, None), dtype=dtype('int32'))
     """
 
-    # No dataclass, for those are trees: this stands where an array stands, as a leaf.
+    # Not a dataclass, since dataclasses are trees: this is a leaf, like the array it describes.
     __slots__ = ("dtype", "shape")
 
     shape: tuple[int | None, ...]
@@ -87,11 +87,10 @@ class ShapeDtypeStruct:
 
 
 def get_element_spec(ds: Any) -> Any:
-    """A tree like the elements of a dataset, with a `ShapeDtypeStruct` for each array.
+    """Return a tree like the elements of a dataset, with a `ShapeDtypeStruct` for each array.
 
-    No element is read. What a function makes of an element cannot be known without calling it: give
-    the transformation a method `output_spec(input_spec)`, or, for a dataset of your own, a property
-    `_element_spec`.
+    No element is read. The output of a function is unknown without calling it: give the transformation a
+    method `output_spec(input_spec)`, or a dataset class the property `_element_spec`.
 
     >>> import grain
     >>> get_element_spec(grain.MapDataset.source(np.zeros((9, 3), np.int32)).batch(4))
@@ -106,7 +105,7 @@ def get_element_spec(ds: Any) -> Any:
 
 
 def spec_of(element: Any) -> Any:
-    """The same for one element that is at hand.
+    """Return the spec of an element.
 
     >>> spec_of({"a": np.zeros(3, np.float32)})
     {'a': ShapeDtypeStruct(shape=(3,), dtype=dtype('float32'))}

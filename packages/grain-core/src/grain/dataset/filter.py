@@ -1,4 +1,4 @@
-"""Filters: the map form leaves None behind, the iter form closes the gap."""
+"""Filters: the map form replaces elements by None, the iter form leaves them out."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from grain import transforms
 from grain._exceptions import add_note
+from grain._policy import current_policy
 from grain.dataset.chunk import apply_each
 from grain.dataset.element_spec import get_element_spec
 from grain.dataset.iter_dataset import IterDataset
@@ -22,8 +23,6 @@ from grain.options import DatasetOptions
 
 T = TypeVar("T")
 
-_WINDOW = 1000
-
 
 class DropRateMonitor:
     """Warns or raises when too many of the last elements were dropped."""
@@ -31,29 +30,34 @@ class DropRateMonitor:
     def __init__(self, operation: Any, options: DatasetOptions):
         self._operation = operation
         self._options = options
+        self._window = current_policy().drop_rate_window
         self._enabled = bool(options.warn_ratio or options.raise_ratio)
         self._seen = 0
         self._kept = 0
 
+    def until_judged(self) -> int | None:
+        """Return how many elements complete the window; None if there is nothing to judge."""
+        return self._window - self._seen if self._enabled else None
+
     def window_lasts(self, seen: int) -> bool:
-        """Whether so many more elements leave nothing to be looked at yet."""
-        return not self._enabled or self._seen + seen < _WINDOW
+        """Return whether `seen` more elements do not complete the window."""
+        return not self._enabled or self._seen + seen < self._window
 
     def watch(self, seen: int, kept: Sequence[int] | None) -> tuple[int, ValueError] | None:
-        """Counts the elements of a stretch and looks at each window of a thousand.
+        """Count the elements of a chunk and judge each complete window.
 
         Args:
-          seen: how many elements there were.
-          kept: the places of those that were kept, in order; None where all of them were.
+            seen: Number of elements of the chunk.
+            kept: Offsets of the elements that were kept, in order; None if all were.
 
         Returns:
-          How many elements of the stretch were seen when too many were dropped, and the error.
+            The number of elements up to the end of the window that dropped too many, and the error.
         """
         if not self._enabled:
             return None
         begin = 0
-        while self._seen + seen - begin >= _WINDOW:
-            end = begin + _WINDOW - self._seen
+        while self._seen + seen - begin >= self._window:
+            end = begin + self._window - self._seen
             self._count(begin, end, kept)
             error = self._judge()
             if error is not None:
@@ -68,10 +72,10 @@ class DropRateMonitor:
         self._kept += inside
 
     def add(self, seen: int, kept: int) -> None:
-        """Counts elements of which only the numbers are known; looks when there are a thousand."""
+        """Count elements of which only the numbers are known; judge the window when it is complete."""
         self._seen += seen
         self._kept += kept
-        if self._enabled and self._seen >= _WINDOW:
+        if self._enabled and self._seen >= self._window:
             error = self._judge()
             if error is not None:
                 raise error
@@ -99,7 +103,7 @@ class DropRateMonitor:
 def _decide(
     function: Callable[[Any], Any], elements: list[Any]
 ) -> tuple[list[bool], Exception | None]:
-    """Whether to keep each element, up to the first for which that cannot be told."""
+    """Return whether to keep each element, up to the first whose condition fails, and the error."""
     answers: list[Any] = []
     error = apply_each(function, elements, answers)
     flags: list[bool] = []
@@ -108,7 +112,7 @@ def _decide(
 
 
 class FilterMapDataset(TransformMapDataset[T]):
-    """None in the place of every element for which the function is false."""
+    """The elements for which the function is true, and None instead of the others."""
 
     fingerprint_name = "filter"
 
@@ -135,7 +139,7 @@ class FilterMapDataset(TransformMapDataset[T]):
 
 
 class FilterIterDataset(TransformIterDataset[T]):
-    """The elements for which the function is true; and None, unless a subclass wants it otherwise."""
+    """The elements for which the function is true; None passes unless `_skips_none` is False."""
 
     fingerprint_name = "filter"
 
@@ -158,10 +162,10 @@ class FilterIterDataset(TransformIterDataset[T]):
             flags, error = _decide(lambda x: x is None or function(x), elements)
         else:
             flags, error = _decide(function, elements)
-        places = [place for place, flag in enumerate(flags) if flag]
+        offsets = [offset for offset, flag in enumerate(flags) if flag]
         if error is not None:
             add_note(error, f"raised in {self}, over {self.describe_sources()}.")
-        return Transformed([elements[place] for place in places], places, len(flags), error)
+        return Transformed([elements[offset] for offset in offsets], offsets, len(flags), error)
 
     def known_length(self) -> int | None:
         return None
@@ -175,16 +179,16 @@ class FilterDatasetIterator(StageIterator[T]):
 
     def __init__(self, parent: DatasetIterator[T], dataset: FilterIterDataset[T]):
         super().__init__(parent, dataset)
-        # Its name, not itself: an iterator that is dropped goes at once, with all it holds.
+        # The name, not the iterator: a reference cycle would keep a dropped iterator alive.
         self._watch = DropRateMonitor(str(self), self._context.options)
 
     def _transform(self, elements: list[Any]) -> Transformed:
         result = super()._transform(elements)
-        places = result.offsets or []
-        excess = self._watch.watch(result.processed, places)
+        offsets = result.offsets or []
+        excess = self._watch.watch(result.processed, offsets)
         if excess is None:
             return result
-        # The elements of this window are given first, and the stream goes on behind it.
+        # The elements of this window are returned first, and the stream resumes after it.
         end, error = excess
-        places = places[: bisect_left(places, end)]
-        return Transformed(result.elements[: len(places)], places, end - 1, error)
+        offsets = offsets[: bisect_left(offsets, end)]
+        return Transformed(result.elements[: len(offsets)], offsets, end - 1, error)

@@ -1,4 +1,4 @@
-"""Elements split into several: the map form gives each a fixed number of places, the iter form none."""
+"""Elements split into several: the map form has a fixed number of indices per element, the iter form none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 def flat_map(
     dataset: MapDataset[Any] | IterDataset[Any], transform: transforms.FlatMap
 ) -> MapDataset[Any] | IterDataset[Any]:
-    """Splits the elements of a dataset of either kind."""
+    """Split the elements of a dataset of either kind."""
     if isinstance(dataset, MapDataset):
         return FlatMapMapDataset(dataset, transform)
     return FlatMapIterDataset(dataset, transform)
@@ -42,7 +42,7 @@ def _checked(transform: Any) -> transforms.FlatMap:
 
 
 class FlatMapMapDataset(IndexedMapDataset[T]):
-    """Each element of the parent takes `max_fan_out` places; those it does not fill are None."""
+    """The pieces of each element at `max_fan_out` indices; those without a piece are None."""
 
     fingerprint_name = "flat_map"
 
@@ -71,7 +71,7 @@ class FlatMapMapDataset(IndexedMapDataset[T]):
             return []
         owners = indices // self._fan_out
         pieces = (indices - owners * self._fan_out).tolist()
-        # Neighbouring places often share their element: it is read and split once.
+        # Neighbouring indices often share their element: it is read and split once.
         starts = np.flatnonzero(np.concatenate([[True], owners[1:] != owners[:-1]]))
         elements = self._parent.read_many(owners[starts])
         ends = [*starts[1:].tolist(), len(pieces)]
@@ -92,7 +92,7 @@ class FlatMapMapDataset(IndexedMapDataset[T]):
     def _split(self, element: Any) -> Sequence[Any]:
         parts = self._transform.flat_map(element)
         if not isinstance(parts, (list, tuple)):
-            # It may be a generator; one piece too many tells enough of it.
+            # It may be a generator; one piece too many is enough to refuse it.
             most = None if hasattr(parts, "__len__") else self._fan_out + 1
             parts = list(itertools.islice(parts, most))
         if len(parts) > self._fan_out:
@@ -109,7 +109,7 @@ class FlatMapMapDataset(IndexedMapDataset[T]):
 
 
 def _from(parts: Any, skip: int) -> list[Any]:
-    """The pieces behind the first so many; a generator gives them one by one."""
+    """Return the pieces after the first `skip`; a generator yields them one by one."""
     if hasattr(parts, "__getitem__"):
         return list(parts[skip:])
     return list(itertools.islice(parts, skip, None))
@@ -125,7 +125,7 @@ class FlatMapIterDataset(IterDataset[T]):
         self._transform = _checked(transform)
 
     def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
-        return FlatMapDatasetIterator(parents[0], self)
+        return FlatMapDatasetIterator(parents[0], self, self._transform)
 
     def __str__(self) -> str:
         return f"FlatMapIterDataset(transform={transform_name(self._transform)})"
@@ -137,24 +137,30 @@ class FlatMapIterDataset(IterDataset[T]):
 class FlatMapDatasetIterator(ChunkIterator[T]):
     """Splits one element after the other.
 
-    The state is the parent's before the element being split, and how many of its pieces were given;
-    restoring splits that element again.
+    The state is the parent's before the element being split, and the number of its pieces that were
+    returned; restoring splits that element again.
     """
 
-    def __init__(self, parent: DatasetIterator[Any], dataset: FlatMapIterDataset[T]):
+    def __init__(
+        self,
+        parent: DatasetIterator[Any],
+        dataset: FlatMapIterDataset[T],
+        transform: transforms.FlatMap,
+    ):
         super().__init__(parent)
         self._dataset = dataset
+        self._transform = transform
         self._restart(0)
 
     def __str__(self) -> str:
-        return f"FlatMapDatasetIterator(transform={transform_name(self._dataset._transform)})"
+        return f"FlatMapDatasetIterator(transform={transform_name(self._transform)})"
 
     def _restart(self, given: int) -> None:
         self._held = END
         # The parent's state before the first element that is still to be split.
         self._before: Callable[[], Any] = self._parent.get_state
         self._skip = given
-        # What `_live_state` tells: the element that was split last, and its pieces that were given.
+        # For `_live_state`: the state before the element that was split last, and its returned pieces.
         self._last: tuple[Callable[[], Any], int] = (self._before, given)
 
     def _pull(self, limit: int) -> Chunk:
@@ -163,17 +169,17 @@ class FlatMapDatasetIterator(ChunkIterator[T]):
         while len(pieces) < limit:
             chunk, self._held = self._held, END
             if not chunk.elements:
-                # Reading on may change what a live parent tells, so it is asked now.
+                # Captured now, since reading further invalidates the state of a live parent.
                 self._before = _constant(self._before())
                 chunk = self._parent.next_chunk(limit)
                 if not chunk.elements:
                     self._last = (self._before, 0)
                     break
-            for place, element in enumerate(chunk.elements):
+            for offset, element in enumerate(chunk.elements):
                 before = self._before
-                self._before = chunk.snapshot(place)
+                self._before = chunk.snapshot(offset)
                 try:
-                    parts = self._dataset._transform.flat_map(element)
+                    parts = self._transform.flat_map(element)
                     fresh = _from(parts, self._skip)
                 except Exception as raised:
                     error = as_failure(raised)
@@ -181,28 +187,28 @@ class FlatMapDatasetIterator(ChunkIterator[T]):
                         error,
                         f"raised in {self._dataset}, over {self._dataset.describe_sources()}.",
                     )
-                    self._held = chunk.rest(place + 1)
+                    self._held = chunk.rest(offset + 1)
                     self._skip = 0
                     self._last = (self._before, 0)
-                    return self._fail_after(error, self._run_of(pieces, states, chunk.live))
+                    return self._fail_after(error, self._chunk_of(pieces, states, chunk.live))
                 first = self._skip + 1
                 pieces.extend(fresh)
                 states.extend((before, first + number) for number in range(len(fresh)))
                 self._last = (before, self._skip + len(fresh))
                 self._skip = 0
                 if len(pieces) >= limit:
-                    self._held = chunk.rest(place + 1)
+                    self._held = chunk.rest(offset + 1)
                     break
             if chunk.live and pieces:
-                return self._run_of(pieces, states, live=True)
-        return self._run_of(pieces, states, live=False)
+                return self._chunk_of(pieces, states, live=True)
+        return self._chunk_of(pieces, states, live=False)
 
-    def _run_of(
+    def _chunk_of(
         self, pieces: list[Any], states: list[tuple[Callable[[], Any], int]], live: bool
     ) -> Chunk:
         if not pieces:
             return END
-        return Chunk(pieces, lambda place: _state(*states[place]), live)
+        return Chunk(pieces, lambda offset: _state(*states[offset]), live)
 
     def _live_state(self) -> Any:
         return _state(*self._last)

@@ -1,4 +1,4 @@
-"""Reading from several parents: which parent each element comes from, and putting them in order again."""
+"""Reading elements from several parents, in the requested order."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from grain.index.permutation import IndexArray
 from grain.memory.allocation import allocate
 
 
-def gather(parents: Sequence[Any], chosen: IndexArray, places: IndexArray) -> list[Any]:
-    """Reads element `places[i]` of parent `chosen[i]` for each i.
+def gather(parents: Sequence[Any], chosen: IndexArray, parent_indices: IndexArray) -> list[Any]:
+    """Read element `parent_indices[i]` of parent `chosen[i]` for each i.
 
-    An error in one parent cuts the result before the element that failed, as if the elements had
-    been read one after the other.
+    An error in one parent ends the result before the element that failed, as if the elements had
+    been read one by one.
     """
     out: list[Any] = [None] * chosen.size
     end = chosen.size
     failure: Exception | None = None
     for number in np.unique(chosen).tolist():
         here = np.flatnonzero(chosen[:end] == number)
-        elements = parents[number].read_many(places[here])
+        elements = parents[number].read_many(parent_indices[here])
         targets = here.tolist()
         for target, element in zip(targets, elements, strict=False):
             out[target] = element
@@ -32,12 +32,12 @@ def gather(parents: Sequence[Any], chosen: IndexArray, places: IndexArray) -> li
     return out if failure is None else PartialRead(out[:end], failure)
 
 
-def gather_columns(parents: Sequence[Any], chosen: IndexArray, places: IndexArray) -> Any:
-    """The same as stacked columns, or None when the parents' columns do not fit together."""
+def gather_columns(parents: Sequence[Any], chosen: IndexArray, parent_indices: IndexArray) -> Any:
+    """Return the same elements as stacked columns, or None when the parents' columns do not fit."""
     parts = []
     for number in np.unique(chosen).tolist():
         here = np.flatnonzero(chosen == number)
-        columns = parents[number].read_columns(places[here])
+        columns = parents[number].read_columns(parent_indices[here])
         if columns is None:
             return None
         parts.append((here, columns))

@@ -1,4 +1,4 @@
-"""The common part of operations that only say where an element lies in the parent."""
+"""The base of operations that only map indices to indices of the parent."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ T = TypeVar("T")
 
 
 class IndexOnlyMapDataset(IndexedMapDataset[T]):
-    """A dataset whose elements are elements of its one parent, elsewhere."""
+    """A dataset whose elements are elements of its one parent, at other indices."""
 
     @abc.abstractmethod
-    def _places(self, indices: IndexArray) -> IndexArray:
-        """The parent's index of each element."""
+    def _parent_indices(self, indices: IndexArray) -> IndexArray:
+        """Return the parent's index of each element."""
 
     def read_many(self, indices: IndexArray) -> list[Any]:
         if not indices.size:
             return []
-        elements: list[Any] = self._parent.read_many(self._places(indices))
+        elements: list[Any] = self._parent.read_many(self._parent_indices(indices))
         return elements
 
     def read_columns(self, indices: IndexArray) -> Any:
-        return self._parent.read_columns(self._places(indices)) if indices.size else None
+        return self._parent.read_columns(self._parent_indices(indices)) if indices.size else None
 
     @computed
     def is_columnar(self) -> bool:

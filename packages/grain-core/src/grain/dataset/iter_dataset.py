@@ -109,8 +109,8 @@ class IterDataset(DatasetNode, Iterable[T], metaclass=abc.ABCMeta):
         length = self.known_length()
         if length is None:
             raise TypeError(
-                f"object of type {type(self).__name__!r} has no len(): how many elements {self} "
-                "gives is known only by reading it."
+                f"object of type {type(self).__name__!r} has no len(): the number of elements of "
+                f"{self} is known only by reading it."
             )
         return length
 
@@ -122,17 +122,16 @@ class IterDataset(DatasetNode, Iterable[T], metaclass=abc.ABCMeta):
         datasets: Sequence[IterDataset[Any]] | Mapping[str, IterDataset[Any]],
         weights: Sequence[float] | Mapping[str, float] | None = None,
     ) -> IterDataset[Any]:
-        """Mixes datasets in given proportions, until one that is asked has no more.
+        """Mix datasets in given proportions, until the next one to read is exhausted.
 
-        Components may be named; they are then taken in the order of their names, and a state finds
-        them again by name.
+        Components may be named; they are then ordered by name, and a state refers to them by name.
         """
         return operations.mix.MixedIterDataset(datasets, weights)
 
     def apply(
         self, transformations: transforms.Transformation | transforms.Transformations
     ) -> IterDataset[Any]:
-        """Applies one transformation or several, one after the other."""
+        """Apply one transformation or several, in order."""
         return cast(
             "IterDataset[Any]", operations.apply.apply_transformations(self, transformations)
         )
@@ -144,7 +143,7 @@ class IterDataset(DatasetNode, Iterable[T], metaclass=abc.ABCMeta):
         drop_remainder: bool = False,
         batch_fn: Callable[[Sequence[T]], S] | None = None,
     ) -> IterDataset[S]:
-        """Stacks consecutive elements along a new first dimension.
+        """Stack consecutive elements along a new first dimension.
 
         >>> import grain
         >>> ds = grain.MapDataset.range(10).filter(lambda x: x % 3 == 0).to_iter_dataset()
@@ -154,17 +153,17 @@ class IterDataset(DatasetNode, Iterable[T], metaclass=abc.ABCMeta):
         return operations.batch.BatchIterDataset(self, batch_size, drop_remainder, batch_fn)
 
     def filter(self, transform: transforms.Filter | Callable[[T], bool]) -> IterDataset[T]:
-        """Drops the elements for which `transform` is false."""
+        """Drop the elements for which `transform` is false."""
         return operations.filter.FilterIterDataset(self, transform)
 
     def map(self, transform: transforms.Map | Callable[[T], S]) -> IterDataset[S]:
-        """Applies a function to every element."""
+        """Apply a function to every element."""
         return operations.map.MapIterDataset(self, transform)
 
     def map_with_index(
         self, transform: transforms.MapWithIndex | Callable[[int, T], S]
     ) -> IterDataset[S]:
-        """Applies a function to each element and how many there were before it."""
+        """Apply a function to each element and the number of elements before it."""
         return operations.map.MapWithIndexIterDataset(self, transform)
 
     def random_map(
@@ -173,29 +172,29 @@ class IterDataset(DatasetNode, Iterable[T], metaclass=abc.ABCMeta):
         *,
         seed: int | None = None,
     ) -> IterDataset[S]:
-        """Applies a function to every element and a generator that is seeded for that element."""
+        """Apply a function to every element and a generator that is seeded for that element."""
         return operations.random_map.RandomMapIterDataset(self, transform, seed)
 
     def seed(self, seed: int | None) -> IterDataset[T]:
-        """Sets the seed from which the random operations that follow derive their own; None sets none."""
+        """Set the seed from which the random operations that follow derive theirs; None sets none."""
         return operations.seed.WithSeedIterDataset(self, seed)
 
     def flat_map(self, transform: transforms.FlatMap) -> IterDataset[Any]:
-        """Splits each element into several; see `grain.transforms.FlatMap`."""
+        """Split each element into several; see `grain.transforms.FlatMap`."""
         return operations.flat_map.FlatMapIterDataset(self, transform)
 
     def window_shuffle(self, window_size: int, *, seed: int) -> IterDataset[T]:
-        """Reads windows of elements and gives each in shuffled order."""
+        """Read windows of elements and shuffle each."""
         return operations.window_shuffle.WindowShuffleIterDataset(
             self, window_size=window_size, seed=seed
         )
 
     def zip(self, *others: IterDataset[Any], strict: bool = True) -> IterDataset[tuple[Any, ...]]:
-        """Tuples of what this and other datasets give; `strict` ones must end together."""
+        """Combine the elements of this and other datasets into tuples; `strict` requires equal lengths."""
         return operations.zip.ZipIterDataset([self, *others], strict=strict)
 
     def limit(self, count: int) -> IterDataset[T]:
-        """The first `count` elements.
+        """Keep the first `count` elements.
 
         >>> import grain
         >>> list(grain.MapDataset.range(9).to_iter_dataset().limit(2))
@@ -204,41 +203,41 @@ class IterDataset(DatasetNode, Iterable[T], metaclass=abc.ABCMeta):
         return operations.limit.LimitIterDataset(self, count)
 
     def repeat(self, num_epochs: int | None = None) -> IterDataset[T]:
-        """Goes through the dataset several times, or without end; every epoch is like the first."""
+        """Repeat the dataset several times, or without end; every epoch is like the first."""
         return operations.repeat.RepeatIterDataset(self, num_epochs)
 
     def cache(self) -> IterDataset[T]:
-        """Keeps elements in memory, for a `repeat` that follows."""
+        """Cache elements in memory, for a `repeat` that follows."""
         return operations.cache.CacheIterDataset(self)
 
     def rebatch(self, batch_size: int, *, drop_remainder: bool = False) -> IterDataset[T]:
-        """Cuts and joins batches so that each has `batch_size` rows."""
+        """Split and join batches so that each has `batch_size` rows."""
         return operations.rebatch.RebatchIterDataset(self, batch_size, drop_remainder)
 
     def unbatch(self) -> IterDataset[Any]:
-        """The rows of batches, one after the other."""
+        """Split batches into their rows."""
         return operations.unbatch.UnbatchIterDataset(self)
 
     def rekey(self, names: Mapping[str, str], *, keep_others: bool = True) -> IterDataset[Any]:
-        """Renames features: `names` gives the new name of each by its old name."""
+        """Rename features: `names` maps old names to new ones."""
         return self.map(operations.rekey.Rekey(names, keep_others))
 
     def pad_or_trim(
         self, lengths: Mapping[str, int] | int, *, pad_value: Any = 0
     ) -> IterDataset[Any]:
-        """Brings arrays, or features of dictionaries, to a fixed length."""
+        """Pad or trim arrays, or features of dictionaries, to a fixed length."""
         return self.map(operations.pad_or_trim.PadOrTrim(lengths, pad_value))
 
     def pack(
         self, length_struct: Mapping[str, Any], *, strategy: str = "first_fit", **options: Any
     ) -> IterDataset[dict[str, Any]]:
-        """Packs several sequences into each element.
+        """Pack several sequences into each element.
 
         Args:
-          length_struct: how long each feature of an element is.
-          strategy: "first_fit", "best_fit" or "concat_then_split".
-          **options: those of `FirstFitPackIterDataset`, `BestFitPackIterDataset` or
-            `ConcatThenSplitIterDataset` in `grain.experimental`.
+            length_struct: The length of each feature of an element.
+            strategy: "first_fit", "best_fit" or "concat_then_split".
+            **options: The options of `FirstFitPackIterDataset`, `BestFitPackIterDataset` or
+                `ConcatThenSplitIterDataset` in `grain.experimental`.
 
         >>> import grain
         >>> documents = [{"tokens": np.arange(1, n + 1)} for n in (3, 4)]
@@ -254,17 +253,17 @@ class IterDataset(DatasetNode, Iterable[T], metaclass=abc.ABCMeta):
         worker_init_fn: Callable[[int, int], None] | None = None,
         sequential_slice: bool = False,
     ) -> IterDataset[T]:
-        """Computes elements ahead in worker processes; their number never changes the stream.
+        """Compute elements ahead in worker processes; their number never changes the stream.
 
         Args:
-          options: how many workers, and how far ahead.
-          worker_init_fn: called in each worker with its index and the number of workers.
-          sequential_slice: accepted for compatibility; no slicing by worker is done.
+            options: The number of workers, and how far they compute ahead.
+            worker_init_fn: Function called in each worker with its index and the number of workers.
+            sequential_slice: Accepted for compatibility and ignored: workers read no slices.
         """
         return operations.prefetch.mp_prefetch(self, options, worker_init_fn, sequential_slice)
 
     def prefetch(self, multiprocessing_options: MultiprocessingOptions) -> IterDataset[T]:
-        """The same as `mp_prefetch`."""
+        """Compute elements ahead, like `mp_prefetch`."""
         return operations.prefetch.mp_prefetch(self, multiprocessing_options, None, False)
 
 

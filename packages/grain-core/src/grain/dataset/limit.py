@@ -1,4 +1,4 @@
-"""The first elements of a dataset."""
+"""Limiting a dataset to its first elements."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LimitIterDataset(IterDataset[T]):
 
 
 class LimitDatasetIterator(ChunkIterator[T]):
-    """Counts, and asks its parent for no more than is left."""
+    """Counts elements, and requests no more of its parent than are left."""
 
     def __init__(self, parent: DatasetIterator[T], count: int):
         super().__init__(parent)
@@ -62,8 +62,8 @@ class LimitDatasetIterator(ChunkIterator[T]):
 
     def _begin(self, read: int) -> None:
         self._read = read
-        # The parent may give more than it was asked for, so it is not asked where it stands.
-        self._mark: Callable[[], Any] = constant(self._parent.get_state())
+        # Not the parent's own state: the parent may return more elements than requested.
+        self._snapshot: Callable[[], Any] = constant(self._parent.get_state())
 
     def _pull(self, limit: int) -> Chunk:
         left = self._count - self._read
@@ -72,19 +72,19 @@ class LimitDatasetIterator(ChunkIterator[T]):
         try:
             chunk = self._parent.next_chunk(min(limit, left))
         except Exception:
-            # The element that failed is gone: the stream goes on behind it.
-            self._mark = constant(self._parent.get_state())
+            # The element that failed is lost: the stream resumes after it.
+            self._snapshot = constant(self._parent.get_state())
             raise
         if not chunk.elements:
-            self._mark = constant(self._parent.get_state())
+            self._snapshot = constant(self._parent.get_state())
             return END
         chunk = chunk.first(left)
         first, state_after = self._read + 1, chunk.state_after
         self._read += len(chunk.elements)
-        self._mark = chunk.snapshot(len(chunk.elements) - 1)
+        self._snapshot = chunk.snapshot(len(chunk.elements) - 1)
         return Chunk(
             chunk.elements,
-            lambda place: {"parent": state_after(place), "count_elements_read": first + place},
+            lambda offset: {"parent": state_after(offset), "count_elements_read": first + offset},
             chunk.live,
         )
 
@@ -95,7 +95,7 @@ class LimitDatasetIterator(ChunkIterator[T]):
         return {"parent": self._parent.state_from_index(index), "count_elements_read": index}
 
     def _live_state(self) -> Any:
-        return {"parent": self._mark(), "count_elements_read": self._read}
+        return {"parent": self._snapshot(), "count_elements_read": self._read}
 
     def _restore(self, state: Any) -> None:
         read = int(state_field(state, "count_elements_read", self))

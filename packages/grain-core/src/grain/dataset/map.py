@@ -1,4 +1,4 @@
-"""Functions of one element: `map`, and `map_with_index` which also sees the element's position."""
+"""Functions of one element: `map`, and `map_with_index` which also gets the element's index."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ T = TypeVar("T")
 
 
 def has_none(elements: list[Any]) -> bool:
-    """Whether an element is None; `in` will not do, since arrays compare element by element."""
+    """Return whether an element is None (`in` fails, since arrays compare element by element)."""
     return any(map(is_, elements, repeat(None)))
 
 
 def function_of(transform: Any, kind: type, method: str, operation: str) -> Callable[..., Any]:
-    """The function that a transformation object or a plain callable stands for."""
+    """Return the function of a transformation object or a plain callable."""
     if isinstance(transform, kind):
         function: Callable[..., Any] = getattr(transform, method)
         return function
@@ -61,7 +61,7 @@ def output_spec(transform: Any, input_spec: Any) -> Any:
 
 
 class TransformMapDataset(IndexedMapDataset[T]):
-    """A dataset whose elements are made of the parent's, one by one; None stays None."""
+    """A dataset that makes each element of one of the parent's; None stays None."""
 
     def __init__(self, parent: MapDataset[Any], transform: Any, function: Callable[..., Any]):
         super().__init__(parent)
@@ -91,20 +91,20 @@ class TransformMapDataset(IndexedMapDataset[T]):
         return out
 
     def _apply(self, indices: IndexArray, elements: list[Any], out: list[Any]) -> Exception | None:
-        """Appends what becomes of each element to `out`, up to the first error."""
+        """Append the result of each element to `out`; return the error that stopped it, if any."""
         del indices
         return apply_each(self._function, elements, out)
 
     def _apply_sparsely(
         self, indices: IndexArray, elements: list[Any], out: list[Any]
     ) -> Exception | None:
-        places = [place for place, element in enumerate(elements) if element is not None]
+        offsets = [offset for offset, element in enumerate(elements) if element is not None]
         made: list[Any] = []
-        error = self._apply(indices[places], [elements[place] for place in places], made)
-        done = len(elements) if error is None else places[len(made)]
+        error = self._apply(indices[offsets], [elements[offset] for offset in offsets], made)
+        done = len(elements) if error is None else offsets[len(made)]
         out.extend(repeat(None, done))
-        for place, element in zip(places, made, strict=False):
-            out[place] = element
+        for offset, element in zip(offsets, made, strict=False):
+            out[offset] = element
         return error
 
     def fingerprint_arguments(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class TransformMapDataset(IndexedMapDataset[T]):
 
 
 class MapMapDataset(TransformMapDataset[T]):
-    """Applies a function to every element."""
+    """A function applied to every element."""
 
     fingerprint_name = "map"
 
@@ -124,7 +124,7 @@ class MapMapDataset(TransformMapDataset[T]):
 
 
 class MapWithIndexMapDataset(TransformMapDataset[T]):
-    """Applies a function to every index and element."""
+    """A function applied to every index and element."""
 
     fingerprint_name = "map_with_index"
 
@@ -178,7 +178,7 @@ class TransformIterDataset(StageIterDataset[T]):
 
 
 class MapIterDataset(TransformIterDataset[T]):
-    """Applies a function to every element; None stays None, unless a subclass wants it otherwise."""
+    """A function applied to every element; None stays None unless `_skips_none` is False."""
 
     fingerprint_name = "map"
 
@@ -201,7 +201,7 @@ class MapIterDataset(TransformIterDataset[T]):
 
 
 class MapWithIndexIterDataset(TransformIterDataset[T]):
-    """Applies a function to each element and how many there were before it."""
+    """A function applied to each element and the number of elements before it."""
 
     fingerprint_name = "map_with_index"
 

@@ -27,7 +27,7 @@ S = TypeVar("S")
 
 
 def as_index(index: Any, dataset: Any) -> int:
-    """Returns an index of any integer type as an int, or raises an error that shows it."""
+    """Return an index of any integer type as an int, or raise an error that shows it."""
     try:
         number = index.__index__()
     except AttributeError:
@@ -41,12 +41,12 @@ def as_index(index: Any, dataset: Any) -> int:
 
 
 def as_indices(indices: Any, dataset: Any) -> IndexArray:
-    """Returns a sequence of indices of any integer type as an array, or raises an error that shows it."""
+    """Return indices of any integer type as an array, or raise an error that shows them."""
     array = np.asarray(indices)
     if array.ndim != 1:
         raise TypeError(
             f"{dataset} is read by a flat sequence of indices, got one of shape {array.shape}. "
-            "Flatten it, and bring what is read into the shape you want."
+            "Flatten it, and reshape the result."
         )
     if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
         raise IndexError(f"Index {array.max()} of {dataset} does not fit into 64 bits.")
@@ -59,8 +59,8 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
     """A dataset whose elements can be read by index, in any order.
 
     An index past the end belongs to a later epoch: element `i` is element `i % len(ds)` of epoch
-    `i // len(ds)`, where shuffles and random maps draw anew. An element is None where it was
-    filtered out; iteration skips those.
+    `i // len(ds)`, for which shuffles and random maps draw again. An element that was filtered out
+    is None; iteration skips it.
 
     A subclass writes `__len__` and `__getitem__`, and passes the datasets it reads from to
     `__init__`.
@@ -68,7 +68,7 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
 
     @abc.abstractmethod
     def __len__(self) -> int:
-        """How many elements one epoch has."""
+        """Return the number of elements of one epoch."""
 
     @overload
     def __getitem__(self, index: builtins.slice) -> MapDataset[T]: ...
@@ -76,10 +76,10 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
     def __getitem__(self, index: int) -> T | None: ...
     @abc.abstractmethod
     def __getitem__(self, index: Any) -> Any:
-        """The element at an index, or the dataset of a slice."""
+        """Return the element at an index, or the dataset of a slice."""
 
     def __getitems__(self, indices: Sequence[int]) -> list[T | None]:
-        """The elements at many indices at once, in the order asked; None where filtered out.
+        """Return the elements at many indices, in the order given; None where filtered out.
 
         >>> import grain
         >>> grain.MapDataset.range(10).shuffle(seed=3).__getitems__([0, 0, 13])
@@ -90,9 +90,8 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
             return []
         if not len(self):
             raise IndexError(f"Index {array[0]} is out of range: {self} is empty.")
-        singly = (
-            type(self).read_many is MapDataset.read_many
-        )  # A user's own `__getitems__` may call this one.
+        # A user's `__getitems__` may call this one.
+        singly = type(self).read_many is MapDataset.read_many
         elements = self._read_singly(array) if singly else self.read_many(array)
         if isinstance(elements, PartialRead):
             raise elements.error
@@ -105,7 +104,7 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
 
     @staticmethod
     def source(source: Any) -> MapDataset[Any]:
-        """A dataset over a sequence or any object with `__len__` and `__getitem__`.
+        """Return a dataset over a sequence or any object with `__len__` and `__getitem__`.
 
         A source that also has `__getitems__(indices)` is read many records at a time.
 
@@ -117,7 +116,7 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
 
     @staticmethod
     def range(start: int, stop: int | None = None, step: int = 1) -> MapDataset[int]:
-        """A dataset of integers, like Python's `range`.
+        """Return a dataset of integers, like Python's `range`.
 
         >>> import grain
         >>> list(grain.MapDataset.range(2, 8, 2))
@@ -130,10 +129,10 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
         datasets: Sequence[MapDataset[Any]] | Mapping[str, MapDataset[Any]],
         weights: Sequence[float] | Mapping[str, float] | None = None,
     ) -> operations.mix.MixedMapDataset[Any]:
-        """Mixes datasets in given proportions, until the first of them would have to repeat.
+        """Mix datasets in given proportions, until the first of them would have to repeat.
 
-        Components may be named; they are then taken in the order of their names, and proportions can
-        be changed on the way: see `MixedMapDataset.change_at`.
+        Components may be named; they are then ordered by name, and proportions can be changed at an
+        index: see `MixedMapDataset.change_at`.
 
         >>> import grain
         >>> list(grain.MapDataset.mix([grain.MapDataset.range(3), grain.MapDataset.range(10, 13)]))
@@ -145,12 +144,12 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
     def select_from_datasets(
         datasets: Sequence[MapDataset[Any]], selection_map: transforms.DatasetSelectionMap
     ) -> MapDataset[Any]:
-        """A dataset whose elements a selection map picks from several datasets."""
+        """Return a dataset whose elements a selection map picks from several datasets."""
         return operations.selection.SelectedMapDataset(datasets, selection_map)
 
     @staticmethod
     def concatenate(datasets: Sequence[MapDataset[Any]]) -> MapDataset[Any]:
-        """Datasets one after the other.
+        """Concatenate datasets.
 
         >>> import grain
         >>> list(grain.MapDataset.concatenate([grain.MapDataset.range(2), grain.MapDataset.range(2)]))
@@ -163,7 +162,7 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
     def apply(
         self, transformations: transforms.Transformation | transforms.Transformations
     ) -> MapDataset[Any]:
-        """Applies one transformation or several, one after the other."""
+        """Apply one transformation or several, in order."""
         return cast(
             "MapDataset[Any]", operations.apply.apply_transformations(self, transformations)
         )
@@ -175,7 +174,7 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
         drop_remainder: bool = False,
         batch_fn: Callable[[Sequence[T]], S] | None = None,
     ) -> MapDataset[S]:
-        """Stacks consecutive elements along a new first dimension; a batch never spans two epochs.
+        """Stack consecutive elements along a new first dimension; a batch never spans two epochs.
 
         >>> import grain
         >>> list(grain.MapDataset.range(5).batch(2))
@@ -184,7 +183,7 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
         return operations.batch.BatchMapDataset(self, batch_size, drop_remainder, batch_fn)
 
     def filter(self, transform: transforms.Filter | Callable[[T], bool]) -> MapDataset[T]:
-        """Puts None in the place of elements for which `transform` is false; iteration skips them.
+        """Replace elements for which `transform` is false by None; iteration skips them.
 
         >>> import grain
         >>> list(grain.MapDataset.range(6).filter(lambda x: x % 2 == 0))
@@ -193,7 +192,7 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
         return operations.filter.FilterMapDataset(self, transform)
 
     def map(self, transform: transforms.Map | Callable[[T], S]) -> MapDataset[S]:
-        """Applies a function to every element.
+        """Apply a function to every element.
 
         >>> import grain
         >>> list(grain.MapDataset.range(3).map(lambda x: x**2))
@@ -204,7 +203,7 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
     def map_with_index(
         self, transform: transforms.MapWithIndex | Callable[[int, T], S]
     ) -> MapDataset[S]:
-        """Applies a function to the index and the element.
+        """Apply a function to the index and the element.
 
         >>> import grain
         >>> list(grain.MapDataset.source(["a", "b"]).map_with_index(lambda i, x: f"{x}{i}"))
@@ -218,7 +217,7 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
         *,
         seed: int | None = None,
     ) -> MapDataset[S]:
-        """Applies a function to every element and a generator that is seeded for that element.
+        """Apply a function to every element and a generator that is seeded for that element.
 
         >>> import grain
         >>> ds = grain.MapDataset.range(4).random_map(lambda x, rng: x + rng.random(), seed=1)
@@ -230,10 +229,10 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
     def repeat(
         self, num_epochs: int | None = None, *, reseed_each_epoch: bool = True
     ) -> MapDataset[T]:
-        """Goes through the dataset several times, or without end.
+        """Repeat the dataset several times, or without end.
 
-        With `reseed_each_epoch` every epoch is shuffled and transformed anew; without it all epochs
-        are like the first.
+        With `reseed_each_epoch` every epoch is shuffled and transformed differently; without it all
+        epochs are like the first.
 
         >>> import grain
         >>> list(grain.MapDataset.range(2).repeat(2))
@@ -242,7 +241,7 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
         return operations.repeat.RepeatMapDataset(self, num_epochs, reseed_each_epoch)
 
     def seed(self, seed: int | None) -> MapDataset[T]:
-        """Sets the seed from which the random operations that follow derive their own; None sets none.
+        """Set the seed from which the random operations that follow derive theirs; None sets none.
 
         >>> import grain
         >>> sorted(grain.MapDataset.range(4).seed(42).shuffle())
@@ -251,7 +250,7 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
         return operations.seed.WithSeedMapDataset(self, seed)
 
     def shuffle(self, seed: int | None = None) -> MapDataset[T]:
-        """Shuffles all elements, anew in every epoch, without holding them or their order in memory.
+        """Shuffle all elements, differently in every epoch, without holding them or their order in memory.
 
         >>> import grain
         >>> list(grain.MapDataset.range(6).shuffle(seed=42))
@@ -260,7 +259,7 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
         return operations.shuffle.ShuffleMapDataset(self, seed)
 
     def slice(self, sl: builtins.slice | Sequence[int]) -> MapDataset[T]:
-        """The part of the dataset that a slice, or a sequence of indices, selects.
+        """Select elements by a slice or a sequence of indices.
 
         >>> import grain
         >>> list(grain.MapDataset.range(10).slice(slice(1, None, 4)))
@@ -271,7 +270,7 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
         return operations.slice.slice_map_dataset(self, sl)
 
     def flat_map(self, transform: transforms.FlatMap) -> MapDataset[Any]:
-        """Splits each element into several; see `grain.transforms.FlatMap`."""
+        """Split each element into several; see `grain.transforms.FlatMap`."""
         return operations.flat_map.FlatMapMapDataset(self, transform)
 
     def window_shuffle(self, window_size: int, *, seed: int) -> MapDataset[T]:
@@ -295,13 +294,13 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
         return operations.zip.ZipMapDataset([self, *others])
 
     def rekey(self, names: Mapping[str, str], *, keep_others: bool = True) -> MapDataset[Any]:
-        """Renames features: `names` gives the new name of each by its old name."""
+        """Rename features: `names` maps old names to new ones."""
         return self.map(operations.rekey.Rekey(names, keep_others))
 
     def pad_or_trim(
         self, lengths: Mapping[str, int] | int, *, pad_value: Any = 0
     ) -> MapDataset[Any]:
-        """Brings arrays, or features of dictionaries, to a fixed length."""
+        """Pad or trim arrays, or features of dictionaries, to a fixed length."""
         return self.map(operations.pad_or_trim.PadOrTrim(lengths, pad_value))
 
     def train_validation_split(
@@ -326,9 +325,9 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
         remainder: str = "drop",
         mask_name: str = "mask",
     ) -> MapDataset[Any]:
-        """The batches of one shard, equally many for all shards.
+        """Return the batches of one shard, equally many for all shards.
 
-        `remainder` says what becomes of elements that do not fill a batch of every shard: "drop",
+        `remainder` decides on elements that do not fill a batch of every shard: "drop",
         "keep", "pad" (with a mask) or "wrap".
         """
         return operations.shard_batches.ShardBatchesMapDataset(
@@ -338,11 +337,11 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
     def to_iter_dataset(
         self, read_options: ReadOptions | None = None, *, allow_nones: bool = False
     ) -> IterDataset[T]:
-        """Turns the dataset into one that is read in order, and ahead.
+        """Return an iter dataset that reads the elements in order, and ahead.
 
         Args:
-          read_options: threads and buffer for reading ahead.
-          allow_nones: whether elements that were filtered out are given as None, not skipped.
+            read_options: Threads and buffer for read-ahead.
+            allow_nones: Whether elements that were filtered out are yielded as None instead of skipped.
 
         >>> import grain
         >>> list(grain.MapDataset.range(3).to_iter_dataset())
@@ -361,15 +360,15 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
             try:
                 found = list(self.__getitems__(indices.tolist()))
             except Exception:
-                # One by one, to find the element that failed and to keep those before it.
+                # One by one below, to find the element that failed and keep those before it.
                 pass
             else:
                 if len(found) == indices.size:
                     return found
                 wrong = ValueError(
-                    f"{type(self).__name__}.__getitems__ gave {len(found)} elements for "
-                    f"{indices.size} indices ({_shortened(indices)}); it must give one for each, None "
-                    "where it was filtered out."
+                    f"{type(self).__name__}.__getitems__ returned {len(found)} elements for "
+                    f"{indices.size} indices ({_shortened(indices)}); it must return one for each, "
+                    "None where it was filtered out."
                 )
                 note_element(wrong, self, int(indices[0]), self.describe_sources())
                 return PartialRead([], wrong)
@@ -423,7 +422,7 @@ def _shortened(indices: IndexArray) -> str:
 
 
 class IndexedMapDataset(MapDataset[T]):
-    """A map dataset written on arrays of indices; single reads are reads of one."""
+    """A map dataset whose `read_many` does the work; reading one element is reading a list of one."""
 
     @computed
     def is_surely_sparse(self) -> bool:

@@ -1,4 +1,4 @@
-"""Mixtures of datasets in given proportions, by index and in order; named ones may change on the way."""
+"""Mixtures of datasets in given proportions, by index and in order; named ones may change at an index."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _checked_weights(weights: Sequence[float] | None, count: int) -> list[int]:
         return integer_weights(weights)
     except OverflowError:
         raise ValueError(
-            f"Weights for mixing are too far apart to be compared, got {list(weights)}."
+            f"Weights for mixing differ by too large a factor, got {list(weights)}."
         ) from None
 
 
@@ -69,7 +69,7 @@ def _checked_lengths(datasets: Sequence[Any]) -> list[int]:
 
 
 def _taken_of(weights: Sequence[int], count: int) -> list[int]:
-    """How many of the first `count` elements of a mixture each component gives."""
+    """Return how many of the first `count` elements of a mixture come from each component."""
     remaining, left, taken = sum(weights), count, []
     for weight in weights:
         further = left * (remaining - weight) // remaining
@@ -81,7 +81,7 @@ def _taken_of(weights: Sequence[int], count: int) -> list[int]:
 def _by_position(
     datasets: Any, weights: Any
 ) -> tuple[list[str] | None, Sequence[Any], Sequence[float] | None]:
-    """The names of components, if they have any, and components and weights in their order."""
+    """Return the names of components, if they have any, and components and weights in order."""
     if isinstance(datasets, Mapping):
         names = sorted(datasets)
         return names, [datasets[name] for name in names], _weights_by_name(names, weights)
@@ -112,8 +112,8 @@ def _weights_by_name(
 class MixedMapDataset(ManyParentsMapDataset[T]):
     """Datasets mixed in given proportions.
 
-    Components may be named. Named ones and their proportions can be changed at a point of the stream:
-    what came before stays as it was, and each component goes on where it stands there.
+    Components may be named. Named ones and their proportions can be changed at an index: elements
+    before it stay the same, and each component resumes at its own position.
 
     >>> import grain
     >>> web, code, books = (grain.MapDataset.range(n, n + 9) for n in (0, 100, 200))
@@ -130,8 +130,8 @@ class MixedMapDataset(ManyParentsMapDataset[T]):
         datasets: Sequence[MapDataset[T]] | Mapping[str, MapDataset[T]],
         weights: Sequence[float] | Mapping[str, float] | None = None,
     ):
-        self._names: list[str] | None
-        self._names, datasets, weights = _by_position(datasets, weights)
+        self.names: list[str] | None
+        self.names, datasets, weights = _by_position(datasets, weights)
         super().__init__(checked_parents(datasets, MapDataset, "mix"))
         proportions = _checked_weights(weights, len(datasets))
         lengths = _checked_lengths(datasets)
@@ -147,8 +147,12 @@ class MixedMapDataset(ManyParentsMapDataset[T]):
             f"length={self._length})"
         )
 
-    def _select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
+    def select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
         return self._mixture.select(indices)
+
+    def last_change(self) -> int:
+        """Return the index at which the mixture changed last."""
+        return 0
 
     def change_at(
         self,
@@ -156,23 +160,23 @@ class MixedMapDataset(ManyParentsMapDataset[T]):
         datasets: Mapping[str, MapDataset[T]],
         weights: Mapping[str, float] | None = None,
     ) -> ChangedMapDataset[T]:
-        """This mixture up to an index, and from there on one of other components or proportions.
+        """Return this mixture up to an index, and one of other components or proportions from there on.
 
         Args:
-          index: the first element that the new mixture gives, such as `next_index` of a state.
-          datasets: the components from then on. Those of a name that was there before go on where
-            they stand; new ones start at their beginning.
-          weights: their proportions, equal if not given.
+            index: The first element of the new mixture, such as `next_index` of a state.
+            datasets: The components from then on. Those of a known name resume at their position;
+                new ones start at their first element.
+            weights: The proportions, equal if not given.
         """
         return ChangedMapDataset(self, index, datasets, weights)
 
-    def _taken(self, index: int) -> dict[str, int]:
-        """How many elements of each component there are before an index."""
+    def taken_before(self, index: int) -> dict[str, int]:
+        """Return how many elements of each component come before an index."""
         counts = _taken_of(self._mixture.weights, index)
-        return dict(zip(self._names or (), counts, strict=True))
+        return dict(zip(self.names or (), counts, strict=True))
 
     def fingerprint(self) -> list[lines.Line]:
-        names = self._names or range(len(self._parents))
+        names = self.names or range(len(self._parents))
         weights = lines.stable_text(list(self._mixture.weights))
         return [
             *lines.nested_lines(zip(names, self._parents, strict=True)),
@@ -181,13 +185,13 @@ class MixedMapDataset(ManyParentsMapDataset[T]):
 
     def components(self) -> dict[str, MapDataset[T]]:
         """Return the named components."""
-        return dict(zip(self._names or (), self._parents, strict=True))
+        return dict(zip(self.names or (), self._parents, strict=True))
 
 
 class ChangedMapDataset(ManyParentsMapDataset[T]):
-    """A mixture up to an index, and another one of named components from there on."""
+    """A mixture up to an index, and another mixture of named components from there on."""
 
-    _names: list[str] | None
+    names: list[str] | None
     _index: int
 
     def __init__(
@@ -197,21 +201,22 @@ class ChangedMapDataset(ManyParentsMapDataset[T]):
         datasets: Mapping[str, MapDataset[T]],
         weights: Mapping[str, float] | None = None,
     ):
-        if before._names is None or not isinstance(datasets, Mapping):
+        if before.names is None or not isinstance(datasets, Mapping):
             raise TypeError(
-                "Only a mixture of named components can be changed, for others cannot be found "
-                "again; give `mix` a dictionary of datasets, before and after."
+                "Only a mixture of named components can be changed; pass a dictionary of datasets to "
+                "`mix` and to `change_at`."
             )
-        least = before._index if isinstance(before, ChangedMapDataset) else 0
-        self._index = checked_int("The index at which a mixture changes", index, least=least)
+        self._index = checked_int(
+            "The index at which a mixture changes", index, least=before.last_change()
+        )
         self._before = before
-        self._names, components, proportions = _by_position(datasets, weights)
+        self.names, components, proportions = _by_position(datasets, weights)
         checked = checked_parents(components, MapDataset, "mix")
-        super().__init__([*before._parents, *checked])
+        super().__init__([*before.parents, *checked])
         self._mixture = Mixture(_checked_weights(proportions, len(checked)))
         lengths = _checked_lengths(checked)
-        taken = before._taken(self._index)
-        starts = [taken.get(name, 0) for name in self._names or ()]
+        taken = before.taken_before(self._index)
+        starts = [taken.get(name, 0) for name in self.names or ()]
         self._starts = np.array(starts, dtype=np.int64)
         left = [length - start % length for length, start in zip(lengths, starts, strict=True)]
         self._length = min(self._index + mixed_length(left, self._mixture.weights), sys.maxsize)
@@ -219,16 +224,20 @@ class ChangedMapDataset(ManyParentsMapDataset[T]):
     def __len__(self) -> int:
         return self._length
 
-    def _select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
+    def select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
         late = indices >= self._index
         if not late.any():
-            return self._before._select(indices)
-        chosen, places = self._mixture.select(np.maximum(indices - self._index, 0))
-        places = places + self._starts[chosen]
-        chosen = chosen + len(self._before._parents)
+            return self._before.select(indices)
+        chosen, parent_indices = self._mixture.select(np.maximum(indices - self._index, 0))
+        parent_indices = parent_indices + self._starts[chosen]
+        chosen = chosen + len(self._before.parents)
         if not late.all():
-            chosen[~late], places[~late] = self._before._select(indices[~late])
-        return chosen, places
+            chosen[~late], parent_indices[~late] = self._before.select(indices[~late])
+        return chosen, parent_indices
+
+    def last_change(self) -> int:
+        """Return the index at which the mixture changed last."""
+        return self._index
 
     def change_at(
         self,
@@ -236,19 +245,19 @@ class ChangedMapDataset(ManyParentsMapDataset[T]):
         datasets: Mapping[str, MapDataset[T]],
         weights: Mapping[str, float] | None = None,
     ) -> ChangedMapDataset[T]:
-        """Changes the mixture once more; see `MixedMapDataset.change_at`."""
+        """Change the mixture once more; see `MixedMapDataset.change_at`."""
         return ChangedMapDataset(self, index, datasets, weights)
 
-    def _taken(self, index: int) -> dict[str, int]:
+    def taken_before(self, index: int) -> dict[str, int]:
         counts = _taken_of(self._mixture.weights, index - self._index)
-        goes_on = zip(self._names or (), self._starts.tolist(), counts, strict=True)
-        # A component that was left out goes on where it stands, if it comes back.
-        earlier = self._before._taken(self._index)
-        return {**earlier, **{name: start + count for name, start, count in goes_on}}
+        resumed = zip(self.names or (), self._starts.tolist(), counts, strict=True)
+        # A component that was left out resumes at its position if it comes back.
+        earlier = self._before.taken_before(self._index)
+        return {**earlier, **{name: start + count for name, start, count in resumed}}
 
     def fingerprint(self) -> list[lines.Line]:
         since = f"from {self._index}"
-        names = self._names or ()
+        names = self.names or ()
         known, changed = self._before.components(), self._last_components()
         weights = dict(zip(names, self._mixture.weights, strict=True))
         return [
@@ -267,12 +276,12 @@ class ChangedMapDataset(ManyParentsMapDataset[T]):
         return self._before.components() | self._last_components()
 
     def _last_components(self) -> dict[str, MapDataset[T]]:
-        names = self._names or ()
+        names = self.names or ()
         return dict(zip(names, self._parents[-len(names) :], strict=True))
 
 
 class MixedIterDataset(IterDataset[T]):
-    """Datasets mixed in given proportions, until one that is asked has no more."""
+    """Datasets mixed in given proportions, until the next one to read is exhausted."""
 
     def __init__(
         self,
@@ -280,14 +289,14 @@ class MixedIterDataset(IterDataset[T]):
         weights: Sequence[float] | Mapping[str, float] | None = None,
     ):
         self._names, datasets, weights = _by_position(datasets, weights)
-        # A map dataset will do: it can be iterated as well.
+        # Map datasets are accepted: they can be iterated as well.
         super().__init__(checked_parents(datasets, (IterDataset, MapDataset), "mix"))
-        # Equal weights are spelt out, so that both ways to say it have one text.
+        # Default weights are filled in, so that both ways to write them have one fingerprint.
         equal = [1] * len(self._parents)
         self._proportions = _checked_weights(equal if weights is None else weights, len(equal))
 
     def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
-        return MixedDatasetIterator(parents, self)
+        return MixedDatasetIterator(parents, self._proportions, self._names)
 
     def __str__(self) -> str:
         return f"MixedIterDataset([{len(self._parents)} parents], proportions={self._proportions})"
@@ -309,40 +318,47 @@ class MixedIterDataset(IterDataset[T]):
 
 
 class MixedDatasetIterator(ChunkIterator[T]):
-    """Asks its parents in turn, as the proportions say."""
+    """Reads its parents in the order that the proportions define."""
 
-    def __init__(self, parents: Sequence[DatasetIterator[T]], dataset: MixedIterDataset[T]):
+    def __init__(
+        self,
+        parents: Sequence[DatasetIterator[T]],
+        proportions: Sequence[int],
+        names: list[str] | None,
+    ):
         super().__init__(parents)
-        self._dataset = dataset
-        self._mixture = Mixture(dataset._proportions)
+        self._proportions = tuple(proportions)
+        self._names = names
+        self._mixture = Mixture(proportions)
         self._index = 0
         self._stop = False
-        self._mark_parents()
-        # Where a component starts that a state does not know.
-        self._beginnings = [mark() for mark in self._marks]
+        self._reset()
+        # The first state of a component that a restored state does not have.
+        self._beginnings = [snapshot() for snapshot in self._snapshots]
 
     def __str__(self) -> str:
-        proportions = tuple(self._dataset._proportions)
-        return f"MixedDatasetIterator([{len(self._parents)} parents], proportions={proportions})"
+        return (
+            f"MixedDatasetIterator([{len(self._parents)} parents], proportions={self._proportions})"
+        )
 
-    def _mark_parents(self) -> None:
-        """Forgets what was read from the parents, and notes where they stand."""
+    def _reset(self) -> None:
+        """Discard what was read from the parents, and capture their states."""
         count = len(self._parents)
         self._chunks = [END] * count
         self._taken_of = [0] * count
         states = [parent.get_state() for parent in self._parents]
-        # How to find each parent's state after the last element that was taken from it.
-        self._marks: list[Callable[[], Any]] = [_constant(state) for state in states]
+        # Functions of each parent's state after the last element that was taken from it.
+        self._snapshots: list[Callable[[], Any]] = [_constant(state) for state in states]
 
     def _pull(self, limit: int) -> Chunk:
         if self._stop:
             return END
         first = self._index
         for number, chunk in enumerate(self._chunks):
-            # Whoever asks later for a state of this chunk may find the parent further on.
+            # A state of this chunk may be requested when the parent has advanced.
             if chunk.live:
-                self._marks[number] = _constant(self._marks[number]())
-        before = list(self._marks)
+                self._snapshots[number] = _constant(self._snapshots[number]())
+        before = list(self._snapshots)
         elements: list[Any] = []
         history: list[tuple[int, Callable[[], Any]]] = []
         live = False
@@ -351,32 +367,32 @@ class MixedDatasetIterator(ChunkIterator[T]):
             chunk, taken = self._chunks[number], self._taken_of[number]
             if taken >= len(chunk.elements):
                 if chunk.live and elements:
-                    break  # Reading on would change a state that somebody may still ask for.
+                    break  # Reading further would invalidate a live state.
                 try:
                     chunk = self._parents[number].next_chunk(limit)
                 except Exception as error:
                     self._index += 1
-                    self._marks[number] = _constant(self._parents[number].get_state())
-                    made = self._run_of(elements, first, before, history, live)
+                    self._snapshots[number] = _constant(self._parents[number].get_state())
+                    made = self._chunk_of(elements, first, before, history, live)
                     return self._fail_after(error, made)
                 self._chunks[number], taken = chunk, 0
                 if not chunk.elements:
                     self._index += 1
                     self._stop = True
-                    self._marks[number] = _constant(self._parents[number].get_state())
+                    self._snapshots[number] = _constant(self._parents[number].get_state())
                     break
             elements.append(chunk.elements[taken])
             self._taken_of[number] = taken + 1
-            mark = chunk.snapshot(taken)
-            self._marks[number] = mark
-            history.append((number, mark))
+            snapshot = chunk.snapshot(taken)
+            self._snapshots[number] = snapshot
+            history.append((number, snapshot))
             self._index += 1
             if chunk.live:
                 live = True
                 break
-        return self._run_of(elements, first, before, history, live)
+        return self._chunk_of(elements, first, before, history, live)
 
-    def _run_of(
+    def _chunk_of(
         self,
         elements: list[Any],
         first: int,
@@ -384,28 +400,28 @@ class MixedDatasetIterator(ChunkIterator[T]):
         history: list[tuple[int, Callable[[], Any]]],
         live: bool,
     ) -> Chunk:
-        names = self._dataset._names
+        names = self._names
 
-        # It does not know the iterator: one that is dropped goes at once, with all it holds.
-        def state_after(place: int) -> Any:
-            marks = list(before)
-            for number, mark in history[: place + 1]:
-                marks[number] = mark
-            return _state(names, marks, first + place + 1, stop=False)
+        # Does not hold the iterator: a reference cycle would keep a dropped iterator alive.
+        def state_after(offset: int) -> Any:
+            snapshots = list(before)
+            for number, snapshot in history[: offset + 1]:
+                snapshots[number] = snapshot
+            return _state(names, snapshots, first + offset + 1, stop=False)
 
         return Chunk(elements, state_after, live) if elements else END
 
     def _live_state(self) -> Any:
-        return _state(self._dataset._names, self._marks, self._index, self._stop)
+        return _state(self._names, self._snapshots, self._index, self._stop)
 
     def _check_names(self, states: Mapping[str, Any], names: list[str]) -> None:
-        """Components may come and go, but not silently, and not all of them."""
+        """Warn of components that came or went; raise if none is left."""
         if set(states) == set(names) or "component" in allowed_changes():
             return
         if not set(states) & set(names):
             state_field(states, names[0], self)
         warn_of_mixture(
-            "The components of the mixture that was saved differ from those here (-: in the state, "
+            "The components of the saved mixture differ from those of this one (-: in the state, "
             f"+: here):\n{difference(sorted(states), names)}\n",
             ["component"],
         )
@@ -417,7 +433,7 @@ class MixedDatasetIterator(ChunkIterator[T]):
                 "`parents` of a mixture's state must be a list or a mapping of states, got "
                 f"{states!r}."
             )
-        names = self._dataset._names
+        names = self._names
         ordered: Sequence[Any] = []
         if names is not None and isinstance(states, Mapping):
             self._check_names(states, names)
@@ -437,13 +453,13 @@ class MixedDatasetIterator(ChunkIterator[T]):
         for parent, parent_state in zip(self._parents, ordered, strict=True):
             parent.set_state(parent_state)
         self._index, self._stop = index, bool(stop)
-        self._mark_parents()
+        self._reset()
 
 
 def _state(
-    names: list[str] | None, marks: list[Callable[[], Any]], index: int, stop: bool
+    names: list[str] | None, snapshots: list[Callable[[], Any]], index: int, stop: bool
 ) -> dict[str, Any]:
-    states = [mark() for mark in marks]
+    states = [snapshot() for snapshot in snapshots]
     parents = states if names is None else dict(zip(names, states, strict=True))
     return {"parents": parents, "index": index, "stop": stop}
 

@@ -95,7 +95,7 @@ class DatasetNode:
 
     @computed
     def default_seed(self) -> int | None:
-        """The seed that this node derives from the seeds given upstream and their distances."""
+        """Derive the seed of this node from the seeds given upstream and their distances."""
         found: list[int] = []
         level: list[Any] = [self]
         depth = 0

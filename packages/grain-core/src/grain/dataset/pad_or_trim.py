@@ -1,4 +1,4 @@
-"""Features of a fixed length: longer ones are cut, shorter ones filled up."""
+"""Features of a fixed length: longer ones are trimmed, shorter ones padded."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from grain.options import checked_int
 
 @dataclasses.dataclass(frozen=True)
 class PadOrTrim(transforms.Map):
-    """Brings arrays to a fixed length along their first dimension.
+    """A transformation of arrays to a fixed length along their first dimension.
 
     Attributes:
-      lengths: the length of each feature by its name, or one length for elements that are arrays.
-        Features that are not named stay as they are.
-      pad_value: what fills up, one value or one for each feature.
+        lengths: The length of each feature by its name, or one length for elements that are arrays.
+            Other features stay unchanged.
+        pad_value: The padding, one value or one for each feature.
 
     >>> PadOrTrim({"tokens": 4}).map({"tokens": np.array([7, 8]), "id": 1})
     {'tokens': array([7, 8, 0, 0]), 'id': 1}
@@ -47,11 +47,11 @@ class PadOrTrim(transforms.Map):
             if isinstance(self.pad_value, Mapping):
                 raise TypeError(
                     f"pad_value must be one value where lengths is one length, got {self.pad_value!r} "
-                    f"with lengths={self.lengths}; give both by feature."
+                    f"with lengths={self.lengths}; pass both by feature."
                 )
 
     def map(self, element: Any) -> Any:
-        """The element with its features cut or filled up."""
+        """Return the element with its features trimmed or padded."""
         if not isinstance(self.lengths, Mapping):
             return _fit(element, self.lengths, self.pad_value)
         if not isinstance(element, Mapping):
@@ -75,7 +75,7 @@ class PadOrTrim(transforms.Map):
         return self.pad_value
 
     def output_spec(self, input_spec: Any) -> Any:
-        """What elements look like afterwards."""
+        """Return the spec of padded or trimmed elements."""
         if not isinstance(self.lengths, Mapping):
             return ShapeDtypeStruct((self.lengths, *input_spec.shape[1:]), input_spec.dtype)
         spec = dict(input_spec)

@@ -1,4 +1,4 @@
-"""Computing ahead in worker processes."""
+"""Prefetching in worker processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def mp_prefetch(
     worker_init_fn: Callable[[int, int], None] | None,
     sequential_slice: bool,
 ) -> IterDataset[T]:
-    """Makes a dataset whose elements worker processes compute ahead."""
+    """Return a dataset whose elements worker processes compute ahead."""
     if options is None:
         options = MultiprocessingOptions(num_workers=None)
     if not isinstance(options, MultiprocessingOptions):

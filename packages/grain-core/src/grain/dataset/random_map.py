@@ -42,7 +42,7 @@ def _apply_random(
     borrowed = pool.borrow()
 
     def generators() -> Iterator[np.random.Generator]:
-        # Set just before the function is called: `map` asks for one element and one generator.
+        # Seeded just before the function is called: `map` takes one element and one generator.
         for index in indices:
             yield borrowed.seek(index)
 
@@ -58,7 +58,7 @@ def _apply_random(
 
 
 class RandomMapMapDataset(TransformMapDataset[T]):
-    """Applies a random function to every element; its draws depend on the seed and the index alone."""
+    """A random function applied to every element; its draws depend only on the seed and the index."""
 
     fingerprint_name = "random_map"
 
@@ -76,7 +76,7 @@ class RandomMapMapDataset(TransformMapDataset[T]):
 
 
 class RandomMapIterDataset(TransformIterDataset[T]):
-    """Applies a random function to every element; its draws depend on the seed and the count."""
+    """A random function applied to every element; its draws depend only on the seed and the count."""
 
     fingerprint_name = "random_map"
 

@@ -1,4 +1,4 @@
-"""Batches of one size made of batches of other sizes."""
+"""Batches of one size, made of batches of other sizes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Rows = tuple[list[Any], int, int]
 
 
 class RebatchIterDataset(IterDataset[T]):
-    """Cuts and joins batches so that each has `batch_size` rows.
+    """Batches split and joined so that each has `batch_size` rows.
 
     >>> import grain
     >>> batches = grain.MapDataset.range(10).batch(5).to_iter_dataset()
@@ -40,7 +40,7 @@ class RebatchIterDataset(IterDataset[T]):
         self._drop_remainder = drop_remainder
 
     def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
-        return RebatchDatasetIterator(parents[0], self)
+        return RebatchDatasetIterator(parents[0], self, self._batch_size, self._drop_remainder)
 
     def __str__(self) -> str:
         return (
@@ -62,27 +62,35 @@ class RebatchIterDataset(IterDataset[T]):
 class RebatchDatasetIterator(ChunkIterator[T]):
     """Collects rows of its parent's batches.
 
-    The state is the parent's before the batch that is being cut, and how many of its rows were
-    given.
+    The state is the parent's before the batch that is being split, and the number of its rows that
+    were returned.
     """
 
-    def __init__(self, parent: DatasetIterator[Any], dataset: RebatchIterDataset[T]):
+    def __init__(
+        self,
+        parent: DatasetIterator[Any],
+        dataset: RebatchIterDataset[T],
+        batch_size: int,
+        drop_remainder: bool,
+    ):
         super().__init__(parent)
         self._dataset = dataset
-        self._feed = ParentCursor(parent)
+        self._batch_size = batch_size
+        self._drop_remainder = drop_remainder
+        self._cursor = ParentCursor(parent)
         self._begin(0)
 
     def __str__(self) -> str:
-        return f"RebatchDatasetIterator(batch_size={self._dataset._batch_size})"
+        return f"RebatchDatasetIterator(batch_size={self._batch_size})"
 
     def _begin(self, taken: int) -> None:
-        self._feed.reset()
-        # The state after what was given last.
-        self._last: tuple[Callable[[], Any], int] = (self._feed.end(), taken)
+        self._cursor.reset()
+        # The state after the batch that was returned last.
+        self._last: tuple[Callable[[], Any], int] = (self._cursor.end(), taken)
         self._skip = taken
         self._pending: list[_Rows] = []
         self._rows_pending = 0
-        # The batch that was taken last; it tells how batches are built.
+        # The batch that was taken last, for the structure of batches.
         self._element: Any = None
 
     def _pull(self, limit: int) -> Chunk:
@@ -91,47 +99,47 @@ class RebatchDatasetIterator(ChunkIterator[T]):
         states: list[tuple[Callable[[], Any], int]] = []
         while len(batches) < max(1, limit):
             wanted = (limit - len(batches)) if not self._rows_pending else 1
-            elements = self._feed.pull(wanted)
+            elements = self._cursor.pull(wanted)
             if not elements:
-                end = self._feed.end()
+                end = self._cursor.end()
                 self._last = (end, self._last[1])
-                if self._rows_pending and not dataset._drop_remainder:
+                if self._rows_pending and not self._drop_remainder:
                     taken = self._pending[-1][2]
                     batches.append(self._join())
                     states.append((end, taken))
                 self._pending, self._rows_pending = [], 0
                 break
-            for place, element in enumerate(elements):
+            for offset, element in enumerate(elements):
                 try:
-                    self._add(place, element, batches, states)
+                    self._add(offset, element, batches, states)
                 except Exception as error:
-                    # The batch that failed is gone; rows of the ones before it stay.
-                    self._feed.keep(place + 1)
+                    # The batch that failed is lost; rows of the ones before it stay.
+                    self._cursor.keep(offset + 1)
                     add_note(error, f"raised in {dataset}, over {dataset.describe_sources()}.")
-                    return self._fail_after(error, self._run_of(batches, states))
-        return self._run_of(batches, states)
+                    return self._fail_after(error, self._chunk_of(batches, states))
+        return self._chunk_of(batches, states)
 
-    def _run_of(self, batches: list[Any], states: list[tuple[Callable[[], Any], int]]) -> Chunk:
+    def _chunk_of(self, batches: list[Any], states: list[tuple[Callable[[], Any], int]]) -> Chunk:
         if not batches:
             return END
         self._last = states[-1]
-        return Chunk(batches, lambda place: _state(*states[place]))
+        return Chunk(batches, lambda offset: _state(*states[offset]))
 
     def _add(
         self,
-        place: int,
+        offset: int,
         element: Any,
         batches: list[Any],
         states: list[tuple[Callable[[], Any], int]],
     ) -> None:
-        """Takes the rows of a batch of the parent, and finishes as many batches as they fill."""
+        """Add the rows of a batch of the parent, and finish as many batches as they fill."""
         skip, self._skip = self._skip, 0
         leaves = list(tree.leaves(element))
         rows = _row_count(leaves)
         if self._pending:
             _check_fit(self._element, element, self._pending[-1][0], leaves)
         self._element = element
-        size = self._dataset._batch_size
+        size = self._batch_size
         begin = min(skip, rows)
         before: Callable[[], Any] | None = None
         while begin < rows:
@@ -140,12 +148,12 @@ class RebatchDatasetIterator(ChunkIterator[T]):
             self._rows_pending += end - begin
             begin = end
             if self._rows_pending == size:
-                before = before or self._feed.before(place)
+                before = before or self._cursor.before(offset)
                 batches.append(self._join())
                 states.append((before, end))
 
     def _join(self) -> Any:
-        """The pending rows as one batch."""
+        """Return the pending rows as one batch."""
         pending, self._pending, self._rows_pending = self._pending, [], 0
         columns = [
             [leaves[number][begin:end] for leaves, begin, end in pending]
@@ -188,7 +196,7 @@ def _any(leaf: Any) -> str:
 
 
 def _check_fit(first: Any, second: Any, old: list[Any], new: list[Any]) -> None:
-    """Checks that rows of two batches can be joined."""
+    """Raise an error if rows of two batches cannot be joined."""
     if tree.map_leaves(_any, first) != tree.map_leaves(_any, second):
         raise ValueError(
             "RebatchIterDataset cannot join batches of different structure: "

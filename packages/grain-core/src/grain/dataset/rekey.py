@@ -1,4 +1,4 @@
-"""Other names for the features of an element."""
+"""Renaming the features of an element."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from grain import transforms
 
 @dataclasses.dataclass(frozen=True)
 class Rekey(transforms.Map):
-    """Renames the features of a dictionary.
+    """A transformation that renames the features of a dictionary.
 
     Attributes:
-      names: the new name of each feature, by its old name.
-      keep_others: whether features that are not named stay, with their names.
+        names: The new name of each feature, by its old name.
+        keep_others: Whether features that are not named stay, with their names.
 
     >>> Rekey({"inputs": "tokens"}).map({"inputs": 1, "id": 2})
     {'tokens': 1, 'id': 2}
@@ -36,12 +36,12 @@ class Rekey(transforms.Map):
             raise ValueError(f"rekey would give two features the same name: {dict(self.names)}.")
 
     def map(self, element: Any) -> dict[str, Any]:
-        """The element with new names, in its old order."""
+        """Return the element with new names, in its old order."""
         if not isinstance(element, Mapping):
             raise TypeError(f"rekey needs dictionaries, got {type(element).__name__}.")
         missing = [name for name in self.names if name not in element]
         if missing:
-            raise KeyError(f"rekey is to rename {missing}, but the element has {sorted(element)}.")
+            raise KeyError(f"rekey renames {missing}, but the element has {sorted(element)}.")
         renamed: dict[str, Any] = {}
         for name, value in element.items():
             if name not in self.names and not self.keep_others:
@@ -55,5 +55,5 @@ class Rekey(transforms.Map):
         return renamed
 
     def output_spec(self, input_spec: Any) -> Any:
-        """What elements look like with new names."""
+        """Return the spec of elements with new names."""
         return self.map(input_spec)

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class RepeatMapDataset(IndexOnlyMapDataset[T]):
-    """The parent's epochs one after the other, each anew or all like the first."""
+    """The parent's epochs in order, or its first epoch again and again."""
 
     fingerprint_name = "repeat"
 
@@ -47,7 +47,7 @@ class RepeatMapDataset(IndexOnlyMapDataset[T]):
     def __str__(self) -> str:
         return f"RepeatMapDataset(num_epochs={self._num_epochs})"
 
-    def _places(self, indices: IndexArray) -> IndexArray:
+    def _parent_indices(self, indices: IndexArray) -> IndexArray:
         return indices if self._reseed else indices % self._parent_length
 
     def fingerprint_arguments(self) -> dict[str, Any]:
@@ -55,9 +55,9 @@ class RepeatMapDataset(IndexOnlyMapDataset[T]):
 
 
 class RepeatIterDataset(IterDataset[T]):
-    """Goes through a dataset several times, or without end; every epoch is like the first.
+    """A dataset repeated several times, or without end; every epoch is like the first.
 
-    To shuffle and transform anew in every epoch, repeat the `MapDataset` instead.
+    To shuffle and transform differently in every epoch, repeat the `MapDataset` instead.
 
     >>> import grain
     >>> list(RepeatIterDataset(grain.MapDataset.range(2).to_iter_dataset(), 2))
@@ -123,7 +123,9 @@ class RepeatDatasetIterator(ChunkIterator[T]):
     def _in_this_epoch(self, chunk: Chunk) -> Chunk:
         epoch, state_after = self._epoch, chunk.state_after
         return Chunk(
-            chunk.elements, lambda place: {"parent": state_after(place), "epoch": epoch}, chunk.live
+            chunk.elements,
+            lambda offset: {"parent": state_after(offset), "epoch": epoch},
+            chunk.live,
         )
 
     def _live_state(self) -> Any:

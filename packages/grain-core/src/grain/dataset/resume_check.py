@@ -1,4 +1,4 @@
-"""A check that a dataset goes on from every one of its states as it did the first time."""
+"""A check that a dataset resumes from each of its states with the elements of the first run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from grain import tree
 
 
 def assert_equal_output_after_checkpoint(ds: Any) -> None:
-    """Raises an AssertionError if a dataset does not go on from a state as it did the first time.
+    """Raise an AssertionError if a dataset does not resume from a state as in the first run.
 
     Every state is restored into a new iterator and, twice, into one that has been used. The dataset
     must be finite and not long: elements are kept, and read once more for every state.
@@ -44,12 +44,12 @@ def _compare(expected: list[Any], actual: list[Any], step: int, state: Any) -> N
     assert len(expected) == len(actual), (
         f"{message}\nExpected {len(expected)} elements: {expected}\nActual {len(actual)}: {actual}"
     )
-    for place, (one, other) in enumerate(zip(expected, actual, strict=True)):
+    for offset, (one, other) in enumerate(zip(expected, actual, strict=True)):
         same_structure = tree.map_leaves(_nothing, one) == tree.map_leaves(_nothing, other)
         same = same_structure and all(
             _equal(*pair) for pair in zip(tree.leaves(one), tree.leaves(other), strict=True)
         )
-        assert same, f"{message}\nElement {place} after it was {one}, and now is {other}."
+        assert same, f"{message}\nElement {offset} after it was {one}, and now is {other}."
 
 
 def _nothing(leaf: Any) -> None:

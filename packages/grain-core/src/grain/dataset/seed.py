@@ -1,4 +1,4 @@
-"""Datasets that hold a seed or options for the operations around them, and leave elements alone."""
+"""Datasets that hold a seed or options for other operations, and leave elements unchanged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class WithSeedMapDataset(IndexOnlyMapDataset[T]):
     def __str__(self) -> str:
         return "WithOptionsMapDataset"
 
-    def _places(self, indices: IndexArray) -> IndexArray:
+    def _parent_indices(self, indices: IndexArray) -> IndexArray:
         return indices
 
 

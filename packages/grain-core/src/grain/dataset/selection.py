@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def checked_parents(datasets: Any, kind: type | tuple[type, ...], operation: str) -> list[Any]:
-    """The datasets that an operation is given, or an error that shows what was given instead."""
+    """Return the datasets of an operation, or raise an error that shows the value that is none."""
     if isinstance(datasets, (str, bytes)) or not isinstance(datasets, Sequence):
         raise TypeError(
             f"`{operation}` needs a sequence of datasets, got {type(datasets).__name__}."
@@ -41,16 +41,16 @@ class ManyParentsMapDataset(IndexedMapDataset[T]):
     """A dataset whose elements are elements of several parents."""
 
     @abc.abstractmethod
-    def _select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
-        """Which parent each element comes from, and where it lies there."""
+    def select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
+        """Return which parent each element comes from, and its index there."""
 
     def read_many(self, indices: IndexArray) -> list[Any]:
-        return gather(self._parents, *self._select(indices)) if indices.size else []
+        return gather(self._parents, *self.select(indices)) if indices.size else []
 
     def read_columns(self, indices: IndexArray) -> Any:
         if not indices.size or not self.is_columnar:
             return None
-        return gather_columns(self._parents, *self._select(indices))
+        return gather_columns(self._parents, *self.select(indices))
 
     @computed
     def is_columnar(self) -> bool:
@@ -61,7 +61,7 @@ class ManyParentsMapDataset(IndexedMapDataset[T]):
         return all(parent.is_dense for parent in self._parents)
 
     def __str__(self) -> str:
-        # One name for mixtures, selections and concatenations, known from logs.
+        # One name for mixtures, selections and concatenations, as in google/grain.
         return f"MixedMapDataset[{len(self._parents)} parents]"
 
     def _with_selection(self, selection: str) -> str:
@@ -102,10 +102,10 @@ class SelectedMapDataset(ManyParentsMapDataset[T]):
             return []
         failure: Exception | None = None
         try:
-            chosen, places = self._select(indices)
+            chosen, parent_indices = self.select(indices)
         except Exception:
-            chosen, places, failure = self._select_until_error(indices)
-        elements = gather(self._parents, chosen, places)
+            chosen, parent_indices, failure = self._select_until_error(indices)
+        elements = gather(self._parents, chosen, parent_indices)
         if failure is None or isinstance(elements, PartialRead):
             return elements
         return PartialRead(elements, failure)
@@ -116,7 +116,7 @@ class SelectedMapDataset(ManyParentsMapDataset[T]):
         except Exception:
             return None  # Reading finds the element that failed, and keeps those before it.
 
-    def _select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
+    def select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
         both = np.array([self._choose(index) for index in indices.tolist()], dtype=np.int64)
         return both[:, 0].copy(), both[:, 1].copy()
 
@@ -138,7 +138,7 @@ class SelectedMapDataset(ManyParentsMapDataset[T]):
     def _choose(self, index: int) -> tuple[int, int]:
         choice = self._selection[index]
         try:
-            dataset, place = map(operator.index, choice)
+            dataset, element = map(operator.index, choice)
         except (TypeError, ValueError):
             raise TypeError(
                 f"{type(self._selection).__name__}[{index}] must be the integers (dataset, element "
@@ -149,7 +149,7 @@ class SelectedMapDataset(ManyParentsMapDataset[T]):
                 f"{type(self._selection).__name__}[{index}] chose dataset {dataset}, outside of "
                 f"0..{len(self._parents) - 1}."
             )
-        return dataset, place
+        return dataset, element
 
     def fingerprint_arguments(self) -> dict[str, Any]:
         return {"selection_map": self._selection}

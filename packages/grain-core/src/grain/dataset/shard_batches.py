@@ -1,4 +1,4 @@
-"""Batches for one of several shards, with a policy for what does not fill a batch of all of them."""
+"""Batches for one of several shards, with a policy for elements that do not fill a batch of all of them."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ T = TypeVar("T")
 
 
 class Remainder(enum.Enum):
-    """What becomes of elements at the end of an epoch that do not fill a batch of every shard."""
+    """The handling of elements at the end of an epoch that do not fill a batch of every shard."""
 
     DROP = "drop"
     """They are left out."""
     KEEP = "keep"
-    """They make a last batch of each shard that is short, and perhaps empty."""
+    """Each shard has a short, possibly empty last batch."""
     PAD = "pad"
-    """They are filled up with zeros; a mask in every batch says which rows count."""
+    """The last batch is padded with zeros; a mask in every batch marks the rows that count."""
     WRAP = "wrap"
-    """They are filled up with elements from the beginning of the epoch."""
+    """The last batch is filled with elements from the start of the epoch."""
 
     @property
     def keeps_rest(self) -> bool:
-        """Whether elements that do not fill a batch of every shard are given at all."""
+        """Whether elements that do not fill a batch of every shard are kept at all."""
         return self is not Remainder.DROP
 
 
 def checked_remainder(remainder: Any) -> Remainder:
-    """Returns a policy given by itself or its value, or raises an error that lists them."""
+    """Return the policy of a value, or raise an error that lists the policies."""
     try:
         return Remainder(remainder)
     except ValueError:
@@ -52,11 +52,11 @@ def checked_remainder(remainder: Any) -> Remainder:
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """What one shard gets of a batch of all shards.
+    """One shard's elements of a batch of all shards.
 
     Attributes:
-      elements: at least one; those behind the first `real` ones only show what elements look like.
-      real: how many of them count.
+        elements: At least one; those after the first `real` ones are only samples.
+        real: Number of elements that count.
     """
 
     elements: list[Any]
@@ -65,13 +65,13 @@ class Share:
 
 @dataclasses.dataclass(frozen=True)
 class BatchShare(transforms.Map):
-    """Makes the batch of one shard of its share.
+    """A transformation that makes one shard's batch of its share.
 
     Attributes:
-      batch_size: how many rows a batch of one shard has.
-      remainder: what a short share becomes.
-      mask_name: the feature that holds the mask, with `Remainder.PAD`.
-      batch_fn: makes a batch of a list of elements; stacks them if None.
+        batch_size: Number of rows of a batch of one shard.
+        remainder: The handling of a short share.
+        mask_name: The feature that holds the mask, with `Remainder.PAD`.
+        batch_fn: Function that makes a batch of a list of elements; stacks them if None.
     """
 
     batch_size: int
@@ -80,22 +80,22 @@ class BatchShare(transforms.Map):
     batch_fn: BatchFn | None
 
     def map(self, element: Share) -> Any:
-        """The batch, with as many rows as the policy wants."""
+        """Return the batch, with the number of rows that the policy requires."""
         share, size = element, self.batch_size
         stack = self.batch_fn or tree.stack
         if self.remainder is Remainder.PAD:
             filled = (share.elements * size if share.real < size else share.elements)[:size]
             return self.masked(stack(filled), share.real)
         batch = stack(share.elements[: max(1, share.real)])
-        # An empty batch still looks like the others: it is a batch of which no row is left.
+        # An empty batch has the structure of the others: a batch without its rows.
         return batch if share.real else tree.map_leaves(lambda rows: rows[:0], batch)
 
     def masked(self, batch: Any, real: int) -> Any:
-        """A batch with its mask, and zeros behind the first `real` rows."""
+        """Return a batch with its mask, and zeros after the first `real` rows."""
         if not isinstance(batch, dict):
             raise TypeError(
-                "Padding needs elements that are dictionaries, to put the mask into; got "
-                f"{type(batch).__name__}. Use `map` to make them so."
+                "Padding needs elements that are dictionaries, for the mask; got "
+                f"{type(batch).__name__}. Make dictionaries with `map`."
             )
         if self.mask_name in batch:
             raise ValueError(
@@ -111,20 +111,20 @@ class BatchShare(transforms.Map):
 
 
 class ShardBatchesMapDataset(IndexedMapDataset[T]):
-    """The batches of one shard. All shards have equally many, whatever the length.
+    """The batches of one shard. All shards have equally many, for any length.
 
     Element `i` of a batch of all shards goes to shard `i % shard_count`.
 
     Args:
-      parent: the whole dataset, the same for all shards.
-      shard_options: which shard this is.
-      batch_size: how many rows a batch of one shard has.
-      remainder: what becomes of elements that do not fill a batch of every shard; a `Remainder` or
-        its value.
-      mask_name: the feature that holds the mask, True for rows that count, with `Remainder.PAD`.
-        Elements must be dictionaries then.
-      batch_fn: makes a batch of a list of elements; stacks them if not given.
-      start: how many elements of an epoch are left out at its beginning, over all shards.
+        parent: The whole dataset, the same for all shards.
+        shard_options: The index and the number of shards.
+        batch_size: Number of rows of a batch of one shard.
+        remainder: The handling of elements that do not fill a batch of every shard; a `Remainder` or
+            its value.
+        mask_name: The feature that holds the mask, True for rows that count, with `Remainder.PAD`.
+            Elements must be dictionaries then.
+        batch_fn: Function that makes a batch of a list of elements; stacks them if not given.
+        start: Number of elements to leave out at the start of an epoch, over all shards.
 
     >>> import grain
     >>> shards = [
@@ -155,9 +155,9 @@ class ShardBatchesMapDataset(IndexedMapDataset[T]):
         checked_type("mask_name", mask_name, str, "a text")
         if parent.is_sparse:
             raise ValueError(
-                "Batches of shards can not follow `MapDataset.filter`: which elements it leaves is "
-                "not known, and shards would not have equally many batches. "
-                "`grain.experimental.ElasticIterator` divides what a filter leaves."
+                "Batches of shards can not follow `MapDataset.filter`: which elements it keeps is "
+                "unknown, and shards would not have equally many batches. "
+                "`grain.experimental.ElasticIterator` divides the output of a filter."
             )
         self._remainder = checked_remainder(remainder)
         self._batch_size = checked_batch_size(batch_size)
@@ -169,7 +169,7 @@ class ShardBatchesMapDataset(IndexedMapDataset[T]):
         left = max(0, self._parent_length - self._start)
         self._full = left // self._global_size
         self._length = global_steps(left, self._global_size, self._remainder.keeps_rest)
-        # Of the batches that every shard can fill, this shard's.
+        # This shard's batches, of those that every shard can fill.
         stop = self._start + self._full * self._global_size
         first = min(self._start + self._shard.shard_index, stop)
         own = parent.slice(slice(first, stop, self._shard.shard_count))
@@ -191,22 +191,22 @@ class ShardBatchesMapDataset(IndexedMapDataset[T]):
         full = epochs * self._full + steps
         batches: list[Any] = []
         begin = 0
-        for place in [*np.flatnonzero(steps == self._full).tolist(), indices.size]:
-            if begin < place:
-                read = self._read_full(indices[begin:place], full[begin:place])
+        for offset in [*np.flatnonzero(steps == self._full).tolist(), indices.size]:
+            if begin < offset:
+                read = self._read_full(indices[begin:offset], full[begin:offset])
                 batches += read
                 if isinstance(read, PartialRead):
                     return PartialRead(batches, read.error)
-            if place < indices.size:
+            if offset < indices.size:
                 try:
-                    batches.append(self._last(int(epochs[place])))
+                    batches.append(self._last(int(epochs[offset])))
                 except Exception as raised:
-                    return self._failed(batches, raised, int(indices[place]))
-            begin = place + 1
+                    return self._failed(batches, raised, int(indices[offset]))
+            begin = offset + 1
         return batches
 
     def _read_full(self, indices: IndexArray, full: IndexArray) -> list[Any]:
-        """Batches that every shard can fill."""
+        """Read batches that every shard can fill."""
         batches = self._batches.read_many(full)
         if self._remainder is not Remainder.PAD:
             return batches
@@ -219,20 +219,20 @@ class ShardBatchesMapDataset(IndexedMapDataset[T]):
         return PartialRead(masked, batches.error) if isinstance(batches, PartialRead) else masked
 
     def _last(self, epoch: int) -> Any:
-        """What this shard gets of the elements that do not fill a batch of every shard."""
+        """Return this shard's batch of the elements that do not fill a batch of every shard."""
         first = self._start + self._full * self._global_size
-        places = np.arange(
+        offsets = np.arange(
             first + self._shard.shard_index,
             first + self._global_size,
             self._shard.shard_count,
             dtype=np.int64,
         )
         if self._remainder is Remainder.WRAP:
-            places, real = places % self._parent_length, places.size
+            offsets, real = offsets % self._parent_length, offsets.size
         else:
-            places = places[places < self._parent_length]
-            real = places.size
-        shown = places if real else np.array([first], np.int64)
+            offsets = offsets[offsets < self._parent_length]
+            real = offsets.size
+        shown = offsets if real else np.array([first], np.int64)
         elements = self._parent.read_many(shown + epoch * self._parent_length)
         if isinstance(elements, PartialRead):
             raise elements.error

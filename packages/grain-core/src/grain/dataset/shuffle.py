@@ -13,8 +13,8 @@ from grain.options import checked_int
 
 T = TypeVar("T")
 
-# Short stretches are permuted this many at a time and kept: the work is per call, not per index.
-_STRETCH = 2048
+# Short index ranges are permuted this many at a time and cached: the cost is per call, not per index.
+_BLOCK = 2048
 
 
 class ShuffleMapDataset(IndexOnlyMapDataset[T]):
@@ -36,36 +36,36 @@ class ShuffleMapDataset(IndexOnlyMapDataset[T]):
             raise ValueError(f"Seed must be an integer between 0 and 2**32-1 (got seed={seed}).")
         self._seed = seed
         self._length = len(parent)
-        # (first index, permuted places) of the last stretch; replaced as a whole, so threads may race.
-        self._stretch: tuple[int, IndexArray] = (0, np.empty(0, np.int64))
+        # (first index, permuted indices) of the last block; replaced as a whole, so threads may race.
+        self._block: tuple[int, IndexArray] = (0, np.empty(0, np.int64))
 
     def __len__(self) -> int:
         return self._length
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_stretch": (0, np.empty(0, np.int64))}
+        return {**self.__dict__, "_block": (0, np.empty(0, np.int64))}
 
-    def _places(self, indices: IndexArray) -> IndexArray:
+    def _parent_indices(self, indices: IndexArray) -> IndexArray:
         count = indices.size
         first = int(indices[0])
-        if count >= _STRETCH or int(indices[-1]) - first != count - 1:
+        if count >= _BLOCK or int(indices[-1]) - first != count - 1:
             return shuffle_epochs(indices, self._length, self._seed)
-        begin, places = self._stretch
-        if not begin <= first <= first + count <= begin + places.size:
+        begin, permuted = self._block
+        if not begin <= first <= first + count <= begin + permuted.size:
             if count == 1:
                 return np.array([shuffle_one(first, self._length, self._seed)], np.int64)
-            # To the end of the epoch at most: beginning another one has a cost of its own.
+            # To the end of the epoch at most: each epoch is permuted separately.
             epoch_end = (first // self._length + 1) * self._length
-            end = min(first + _STRETCH, epoch_end)
+            end = min(first + _BLOCK, epoch_end)
             if first + count > end:
                 return shuffle_epochs(indices, self._length, self._seed)
             begin = first
-            stretch = np.arange(first, end, dtype=np.int64)
-            places = shuffle_epochs(stretch, self._length, self._seed)
-            self._stretch = (begin, places)
+            block = np.arange(first, end, dtype=np.int64)
+            permuted = shuffle_epochs(block, self._length, self._seed)
+            self._block = (begin, permuted)
         if count > 2 and not (indices[1:] > indices[:-1]).all():
             return shuffle_epochs(indices, self._length, self._seed)
-        return places[first - begin : first - begin + count]
+        return permuted[first - begin : first - begin + count]
 
     def fingerprint_arguments(self) -> dict[str, Any]:
         return {"seed": self._seed}

@@ -1,4 +1,4 @@
-"""Parts of a dataset: slices, and explicit selections of elements."""
+"""Slices of a dataset, and selections of elements by index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 def slice_map_dataset(
     parent: MapDataset[T], selection: builtins.slice | Sequence[int]
 ) -> MapDataset[T]:
-    """Makes the dataset that a slice or a sequence of indices selects."""
+    """Return the dataset that a slice or a sequence of indices selects."""
     if isinstance(selection, builtins.slice):
         return SliceMapDataset(parent, selection)
     if isinstance(selection, (str, bytes)) or not hasattr(selection, "__iter__"):
@@ -30,7 +30,7 @@ def slice_map_dataset(
 
 
 class SliceMapDataset(IndexOnlyMapDataset[T]):
-    """Every `step`-th element from `start` to `stop`; later epochs come from the parent's."""
+    """Every `step`-th element from `start` to `stop`; later epochs are taken from the parent's."""
 
     fingerprint_name = "slice"
 
@@ -46,7 +46,7 @@ class SliceMapDataset(IndexOnlyMapDataset[T]):
     def __str__(self) -> str:
         return f"SliceMapDataset[{self._start}:{self._stop}:{self._step}]"
 
-    def _places(self, indices: IndexArray) -> IndexArray:
+    def _parent_indices(self, indices: IndexArray) -> IndexArray:
         return slice_indices(indices, self._start, self._step, self._length, self._parent_length)
 
     def fingerprint_arguments(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class PickMapDataset(IndexOnlyMapDataset[T]):
     def __str__(self) -> str:
         return f"PickMapDataset[{self._picked.size} of {self._parent_length}]"
 
-    def _places(self, indices: IndexArray) -> IndexArray:
+    def _parent_indices(self, indices: IndexArray) -> IndexArray:
         return pick_indices(indices, self._picked, self._parent_length)
 
     def fingerprint_arguments(self) -> dict[str, Any]:

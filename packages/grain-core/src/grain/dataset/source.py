@@ -1,4 +1,4 @@
-"""Where elements come from: any source with `__len__` and `__getitem__`, and ranges of integers."""
+"""Sources: any object with `__len__` and `__getitem__`, and ranges of integers."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ else:
 
 T = TypeVar("T")
 
-# Kinds of array whose rows, stacked, are what indexing with many indices gives.
+# Kinds of arrays for which indexing with many indices equals stacking rows.
 _STACKABLE = "?biufcmM"
 
 _READ_BY_INDEX = (
-    "A source is read by index, `source[0]`, `source[1]`, and so on, and this one is a mapping. Rows "
-    "of a dictionary of arrays are given by `grain.sources.SharedMemoryDataSource(arrays)` of "
-    "grain-inmemory, or by a class of yours with `__len__` and `__getitem__`."
+    "A source is read by index, `source[0]`, `source[1]`, and so on, and this one is a mapping. To read "
+    "the rows of a dictionary of arrays use `grain.sources.SharedMemoryDataSource(arrays)` of "
+    "grain-inmemory, or write a class with `__len__` and `__getitem__`."
 )
 
 
 def _looks_like_a_path(text: str) -> bool:
-    """Whether a text is rather the name of a file than data."""
+    """Return whether a text is more likely a path than data."""
     return ("/" in text or "\\" in text or "." in text[1:-1]) and not any(map(str.isspace, text))
 
 
@@ -52,7 +52,7 @@ class SourceMapDataset(IndexedMapDataset[T]):
             if not hasattr(type(source), name):
                 advice = ""
                 if isinstance(source, IterDataset):
-                    advice = " It is a stream already, and is used as it is."
+                    advice = " It is a stream already; use it as it is."
                 elif hasattr(type(source), "__iter__"):
                     advice = " Make a list of it, or write an IterDataset that reads it in order."
                 raise TypeError(
@@ -63,8 +63,8 @@ class SourceMapDataset(IndexedMapDataset[T]):
         if isinstance(source, str) and _looks_like_a_path(source):
             warnings.warn(
                 f"MapDataset.source got the text {source!r}, so its elements are the "
-                f"{len(source)} characters of it. To read what lies there, open it with "
-                f"`grain.sources.open({source!r})`, or make a source of it yourself.",
+                f"{len(source)} characters of it. To read a file, open it with "
+                f"`grain.sources.open({source!r})`, or pass a data source.",
                 stacklevel=3,
             )
         self._source = source
@@ -76,7 +76,7 @@ class SourceMapDataset(IndexedMapDataset[T]):
         return f"SourceMapDataset(source={type(self._source).__name__})"
 
     def _wrapped(self, indices: IndexArray) -> IndexArray:
-        """Indices inside the source: it knows no epochs."""
+        """Return indices inside the source, which has no epochs."""
         length = len(self._source)
         if indices.size and int(indices.min()) >= 0 and int(indices.max()) < length:
             return indices
@@ -95,12 +95,12 @@ class SourceMapDataset(IndexedMapDataset[T]):
                 given = batched(wrapped)
                 records = [] if given is None else list(given)
             except Exception:
-                # Read one by one below, to find the record that failed and keep those before it.
+                # One by one below, to find the record that failed and keep those before it.
                 pass
             else:
                 if len(records) == len(wrapped):
                     return records
-                # One by one it may well be right, and nobody would ever hear of the fault.
+                # Reading one by one might succeed and hide the fault.
                 wrong = _miscounted(source, "__getitems__", len(records), wrapped)
                 note_element(wrong, self, int(indices[0]))
                 return PartialRead([], wrong)
@@ -124,7 +124,7 @@ class SourceMapDataset(IndexedMapDataset[T]):
             if source.dtype.kind not in _STACKABLE or not source.dtype.isnative:
                 return None
             rows = allocate((indices.size, *source.shape[1:]), source.dtype)
-            # No index is outside; told to clip, numpy writes to `rows` at once, with no check and no buffer.
+            # All indices are inside: mode="clip" makes numpy write to `rows` directly, without a buffer.
             return np.take(source, self._wrapped(indices), axis=0, out=rows, mode="clip")
         read = getattr(source, "__getcolumns__", None)
         if read is None or not indices.size:
@@ -133,9 +133,8 @@ class SourceMapDataset(IndexedMapDataset[T]):
         try:
             columns = read(wrapped)
         except Exception:
-            return (
-                None  # Reading one by one finds the record that failed, and keeps those before it.
-            )
+            # Reading one by one finds the record that failed, and keeps those before it.
+            return None
         if columns is None or not _are_columns(columns):
             return None
         for column in tree.leaves(columns):
@@ -172,11 +171,11 @@ class SourceMapDataset(IndexedMapDataset[T]):
         )
 
 
-def _miscounted(source: Any, method: str, given: int, asked: list[int]) -> ValueError:
-    shown = ", ".join(map(str, asked[:5])) + (", ..." if len(asked) > 5 else "")
+def _miscounted(source: Any, method: str, given: int, requested: list[int]) -> ValueError:
+    shown = ", ".join(map(str, requested[:5])) + (", ..." if len(requested) > 5 else "")
     return ValueError(
-        f"{type(source).__name__}.{method} gave {given} records for {len(asked)} indices ({shown});"
-        " it must give one for each, in their order, as often as its index is there."
+        f"{type(source).__name__}.{method} returned {given} records for {len(requested)} indices "
+        f"({shown}); it must return one for each, in their order, repeats included."
     )
 
 
@@ -185,10 +184,10 @@ def _are_columns(columns: Any) -> bool:
 
 
 def _writeable(columns: Any) -> Any:
-    """Columns that the user may write to."""
+    """Return columns that the user may write to."""
     if all(column.flags.writeable for column in tree.leaves(columns)):
         return columns
-    return tree.map_leaves(np.copy, columns)  # A view of memory that is not the user's.
+    return tree.map_leaves(np.copy, columns)  # A view of the source's memory.
 
 
 class RangeMapDataset(IndexedMapDataset[int]):
@@ -201,7 +200,7 @@ class RangeMapDataset(IndexedMapDataset[int]):
         self.step = step
         self._range = range(self.start, self.stop, self.step)
         self._length = len(self._range)
-        # The arithmetic of arrays ends at 64 bits; Python's does not.
+        # Array arithmetic is limited to 64 bits.
         self._small = max(abs(self.start), abs(self.stop), abs(self.step)) < 2**62
 
     def __len__(self) -> int:
@@ -213,7 +212,7 @@ class RangeMapDataset(IndexedMapDataset[int]):
     def to_iter_dataset(
         self, read_options: ReadOptions | None = None, *, allow_nones: bool = False
     ) -> IterDataset[int]:
-        """Turns the numbers into a dataset that is read in order, and not ahead: they are quick."""
+        """Return an iter dataset that reads nothing ahead: numbers are quick."""
         options = ReadOptions(prefetch_buffer_size=0) if read_options is None else read_options
         return super().to_iter_dataset(options, allow_nones=allow_nones)
 

@@ -1,4 +1,4 @@
-"""Two parts of a dataset, for training and validation, that never share an element."""
+"""Splitting a dataset for training and validation, without shared elements."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ T = TypeVar("T")
 def train_validation_split(
     ds: MapDataset[T], *, validation: float | int, seed: int
 ) -> tuple[MapDataset[T], MapDataset[T]]:
-    """Divides a dataset at random; an element is in the same part in every epoch.
+    """Split a dataset at random; an element is in the same part in every epoch.
 
     A slice of a shuffled dataset, such as `ds.shuffle(seed)[:100]`, holds other elements in its second
-    epoch, and so lets validation elements into the training set. The parts made here do not: which
-    elements they have is decided once. Shuffle and repeat the parts as you like.
+    epoch, which lets validation elements into the training set. The elements of these parts are fixed;
+    the parts can be shuffled and repeated.
 
     Args:
-      ds: the dataset; split it before `repeat`.
-      validation: how many elements the validation part has, or their share of all, below 1.
-      seed: chooses them.
+        ds: The dataset; split it before `repeat`.
+        validation: Number of elements of the validation part, or their share of all, below 1.
+        seed: Seed of the choice.
 
     Returns:
-      The training part and the validation part.
+        The training part and the validation part.
 
     >>> import grain
     >>> train, validation = train_validation_split(
@@ -47,8 +47,8 @@ def train_validation_split(
         )
     if any(isinstance(node, RepeatMapDataset) for node in _nodes(ds)):
         raise ValueError(
-            "train_validation_split cannot follow `repeat`, which gives every element several times, "
-            "some of them to either part. Split first and repeat the parts."
+            "train_validation_split cannot follow `repeat`, which would put copies of an element into "
+            "both parts. Split first and repeat the parts."
         )
     length = len(ds)
     count = _count(validation, length)
@@ -73,20 +73,20 @@ def _count(validation: float | int, length: int) -> int:
         count = checked_int("validation", validation, least=1)
     if not 0 < count < length:
         raise ValueError(
-            f"A validation part of {count} elements leaves nothing of {length} for one of the parts."
+            f"A validation part of {count} of {length} elements leaves one of the parts empty."
         )
     return count
 
 
 def _nodes(ds: Any) -> list[Any]:
     nodes = [ds]
-    for parent in ds._parents:
+    for parent in ds.parents:
         nodes += _nodes(parent)
     return nodes
 
 
 class SplitMapDataset(IndexOnlyMapDataset[T]):
-    """Elements that a permutation of the whole dataset puts in one stretch, in its order."""
+    """A contiguous range of a permutation of the whole dataset."""
 
     fingerprint_name = "split"
 
@@ -96,8 +96,8 @@ class SplitMapDataset(IndexOnlyMapDataset[T]):
         self._first = first
         self._length = length
         self._parent_length = len(parent)
-        # Where an index stands for the same record in every epoch, random functions of the parent may
-        # draw anew in each; elsewhere all epochs are the parent's first.
+        # Where an index has the same record in every epoch, random functions of the parent may draw
+        # again in each; elsewhere all epochs are the parent's first.
         self._follows_epochs = all(
             isinstance(
                 node, (SourceMapDataset, RangeMapDataset, TransformMapDataset, WithSeedMapDataset)
@@ -111,11 +111,11 @@ class SplitMapDataset(IndexOnlyMapDataset[T]):
     def __str__(self) -> str:
         return f"SplitMapDataset(first={self._first}, length={self._length})"
 
-    def _places(self, indices: IndexArray) -> IndexArray:
+    def _parent_indices(self, indices: IndexArray) -> IndexArray:
         epochs = indices // self._length
         within = indices - epochs * self._length + self._first
-        places = permute(within, self._parent_length - 1, self._seed)
-        return places + epochs * self._parent_length if self._follows_epochs else places
+        permuted = permute(within, self._parent_length - 1, self._seed)
+        return permuted + epochs * self._parent_length if self._follows_epochs else permuted
 
     def fingerprint_arguments(self) -> dict[str, Any]:
         return {"seed": self._seed, "first": self._first, "length": self._length}

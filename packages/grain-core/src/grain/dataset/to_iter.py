@@ -1,4 +1,4 @@
-"""The boundary where a map dataset becomes an iter dataset: here elements are read in order, and ahead."""
+"""The boundary between map and iter datasets, where elements are read in order, and ahead."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class PrefetchIterDataset(IterDataset[T]):
                 f"read_options must be a grain.ReadOptions, got {read_options!r} of type "
                 f"{type(read_options).__name__}."
             )
-        self._read_options = read_options or ReadOptions()
-        self._allow_nones = allow_nones
+        self.read_options = read_options or ReadOptions()
+        self.allow_nones = allow_nones
 
     def make_parent_iterators(
         self, make: Callable[[Any], DatasetIterator[Any]]
@@ -61,26 +61,25 @@ class PrefetchIterDataset(IterDataset[T]):
 
     def __str__(self) -> str:
         return (
-            f"PrefetchIterDataset(read_options={self._read_options}, "
-            f"allow_nones={self._allow_nones})"
+            f"PrefetchIterDataset(read_options={self.read_options}, allow_nones={self.allow_nones})"
         )
 
     @property
-    def _iterator_name(self) -> str:
-        """What a message about the iterator calls it, whoever reads."""
+    def iterator_name(self) -> str:
+        """The name of the iterator in messages, for any executor."""
         return (
-            f"PrefetchDatasetIterator(read_options={self._read_options}, "
-            f"allow_nones={self._allow_nones})"
+            f"PrefetchDatasetIterator(read_options={self.read_options}, "
+            f"allow_nones={self.allow_nones})"
         )
 
     def known_length(self) -> int | None:
-        if self._parent.is_sparse and not self._allow_nones:
+        if self._parent.is_sparse and not self.allow_nones:
             return None
         return len(self._parent)
 
     def fingerprint(self) -> list[lines.Line]:
         upstream: list[lines.Line] = self._parent.fingerprint()
-        if not self._allow_nones:
+        if not self.allow_nones:
             return upstream
         return [*upstream, lines.Line("operation", "to_iter_dataset(allow_nones=True)")]
 
@@ -89,21 +88,21 @@ class PrefetchIterDataset(IterDataset[T]):
 
 
 class PrefetchDatasetIterator(ChunkIterator[T]):
-    """Reads blocks of elements through the executor in force; its state is one number."""
+    """Reads blocks of elements; the state is the next index."""
 
     def __init__(self, dataset: PrefetchIterDataset[T]):
         super().__init__()
         self._dataset = dataset
-        self._stop = len(dataset._parent)
+        self._stop = len(dataset.parents[0])
         self._next_index = 0
-        # Its name, not itself: an iterator that is dropped goes at once, with all it holds.
-        self._watch = DropRateMonitor(dataset._iterator_name, self._context.options)
+        # The name, not the iterator: a reference cycle would keep a dropped iterator alive.
+        self._watch = DropRateMonitor(dataset.iterator_name, self._context.options)
         self._reader: BlockReader = executors().reader(
-            dataset._parent, 0, self._stop, dataset._read_options
+            dataset.parents[0], 0, self._stop, dataset.read_options
         )
 
     def __str__(self) -> str:
-        return self._dataset._iterator_name
+        return self._dataset.iterator_name
 
     def _pull(self, limit: int) -> Chunk:
         while self._next_index < self._stop:
@@ -112,13 +111,15 @@ class PrefetchDatasetIterator(ChunkIterator[T]):
             self._next_index += len(elements)
             error: Exception | None = None
             if isinstance(elements, PartialRead):
-                # The failing element is asked for again next time, as its index has not passed.
+                # The failing element is read again next time, as its index has not passed.
                 error = elements.error
                 if isinstance(error, EndOfDataError):
                     self._stop, error = self._next_index, None
                 self._reader.seek(self._next_index)
             elif not elements:
-                raise RuntimeError(f"{self._dataset._parent} gave no element at {first - 1}.")
+                raise RuntimeError(
+                    f"{self._dataset.parents[0]} returned no element at {first - 1}."
+                )
             chunk, excess = self._keep(elements, first)
             if excess is not None:
                 end, error = excess
@@ -131,21 +132,21 @@ class PrefetchDatasetIterator(ChunkIterator[T]):
         return END
 
     def _keep(self, elements: list[Any], first: int) -> tuple[Chunk, tuple[int, ValueError] | None]:
-        """The elements that are to be given; if too many were dropped, those before that was seen."""
-        if self._dataset._allow_nones or not has_none(elements):
+        """Return the elements to yield; if too many were dropped, those up to there and the error."""
+        if self._dataset.allow_nones or not has_none(elements):
             excess = self._watch.watch(len(elements), None)
             end = len(elements) if excess is None else excess[0]
-            return _run_from(elements[:end], first), excess
+            return _chunk_from(elements[:end], first), excess
         if self._watch.window_lasts(len(elements)):
             present = [element for element in elements if element is not None]
             self._watch.add(len(elements), len(present))
-            return _run_among(present, elements, first), None
-        places = _present(elements)
-        excess = self._watch.watch(len(elements), places)
+            return _chunk_among(present, elements, first), None
+        offsets = _present(elements)
+        excess = self._watch.watch(len(elements), offsets)
         if excess is not None:
             elements = elements[: excess[0]]
-            places = places[: bisect_left(places, len(elements))]
-        return _run_among([elements[place] for place in places], elements, first), excess
+            offsets = offsets[: bisect_left(offsets, len(elements))]
+        return _chunk_among([elements[offset] for offset in offsets], elements, first), excess
 
     def index_from_state(self, state: Any) -> int:
         return int(state_field(state, "next_index", self))
@@ -175,28 +176,28 @@ class PrefetchDatasetIterator(ChunkIterator[T]):
         self._reader.close()
 
 
-def _run_from(elements: list[Any], first: int) -> Chunk:
-    return Chunk(elements, lambda place: {"next_index": first + place})
+def _chunk_from(elements: list[Any], first: int) -> Chunk:
+    return Chunk(elements, lambda offset: {"next_index": first + offset})
 
 
-def _run_among(present: list[Any], elements: list[Any], first: int) -> Chunk:
-    """The elements that are present; where they were is found out only when it is asked."""
-    places: list[int] = []
+def _chunk_among(present: list[Any], elements: list[Any], first: int) -> Chunk:
+    """Return a chunk of the elements that are not None; their indices are found only for a state."""
+    offsets: list[int] = []
 
-    def state_after(place: int) -> Any:
-        if not places:
-            places.extend(_present(elements))
-        return {"next_index": first + places[place]}
+    def state_after(offset: int) -> Any:
+        if not offsets:
+            offsets.extend(_present(elements))
+        return {"next_index": first + offsets[offset]}
 
     return Chunk(present, state_after)
 
 
 def _present(elements: list[Any]) -> list[int]:
-    return [place for place, element in enumerate(elements) if element is not None]
+    return [offset for offset, element in enumerate(elements) if element is not None]
 
 
 class InlineReader:
-    """Reads in the consumer's thread, nothing ahead of what is asked for."""
+    """Reads in the consumer's thread, nothing ahead."""
 
     def __init__(self, dataset: MapDataset[Any], start: int, stop: int):
         self._dataset = dataset

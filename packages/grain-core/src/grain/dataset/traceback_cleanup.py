@@ -1,4 +1,4 @@
-"""Letting go of what the library's functions held when an error passed through them."""
+"""Releasing what the library's frames hold when an error passes through them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _LIBRARY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 
 
 def clear_frames(error: BaseException) -> None:
-    """Clears the library's frames in the tracebacks of an error and of those that led to it.
+    """Clear the library's frames in the tracebacks of an error and of its causes.
 
-    They hold iterators, and often the error itself: held in a circle, what an iterator has (threads,
-    worker processes) would outlive it until the garbage collector comes by. The user's own frames,
-    and the lines of the traceback, stay as they are.
+    They hold iterators, and often the error itself: in a reference cycle, the resources of an iterator
+    (threads, worker processes) would outlive it until the garbage collector runs. The user's frames,
+    and the lines of the traceback, stay unchanged.
     """
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
@@ -30,7 +30,7 @@ def clear_frames(error: BaseException) -> None:
 
 
 def _clear_with_callers(frame: FrameType | None) -> None:
-    """Clears a frame and those that called it, which have ended as well if the error was kept a while."""
+    """Clear a frame and its callers, which have ended as well if the error was stored."""
     while frame is not None:
         if frame.f_code.co_filename.startswith(_LIBRARY):
             try:

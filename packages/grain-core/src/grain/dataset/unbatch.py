@@ -1,4 +1,4 @@
-"""Batches taken apart into their rows again."""
+"""Batches split into their rows."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 class Unbatch(transforms.FlatMap):
-    """Splits a batch into its rows."""
+    """A transformation that splits a batch into its rows."""
 
     def flat_map(self, element: Any) -> list[Any]:
-        """The rows of a batch, in order."""
+        """Return the rows of a batch, in order."""
         sizes = set()
         for leaf in tree.leaves(element):
             if not getattr(leaf, "shape", ()):
@@ -38,7 +38,7 @@ def _row(batch: Any, number: int) -> Any:
 
 
 class UnbatchIterDataset(FlatMapIterDataset[T]):
-    """The rows of batches, one after the other.
+    """The rows of batches, in order.
 
     >>> import grain
     >>> batches = grain.MapDataset.range(5).batch(2).to_iter_dataset()

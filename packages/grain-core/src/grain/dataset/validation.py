@@ -1,4 +1,4 @@
-"""What operations may be put on: a dataset of the right kind, or an error that says what was given."""
+"""Checks that an operation gets a dataset of the right kind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from grain.dataset.map_dataset import MapDataset
 
 
 def checked_iter_parent(name: str, parent: Any) -> IterDataset[Any]:
-    """Returns the dataset that an iter operation reads; a map dataset is read in order."""
+    """Return the dataset that an iter operation reads; a map dataset is converted."""
     if isinstance(parent, MapDataset):
         return parent.to_iter_dataset()
     if isinstance(parent, IterDataset):
@@ -21,7 +21,7 @@ def checked_iter_parent(name: str, parent: Any) -> IterDataset[Any]:
 
 
 def checked_map_parent(name: str, parent: Any) -> MapDataset[Any]:
-    """Returns the dataset that a map operation reads by index."""
+    """Return the dataset that a map operation reads by index."""
     if isinstance(parent, MapDataset):
         return parent
     raise TypeError(

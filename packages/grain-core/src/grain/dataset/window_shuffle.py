@@ -1,4 +1,4 @@
-"""Shuffling inside of windows: elements stay near where they were, and reading stays sequential."""
+"""Shuffling inside windows: elements move only a little, and reading stays sequential."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def _checked_seed(seed: Any) -> int:
 
 
 class WindowShuffleMapDataset(IndexOnlyMapDataset[T]):
-    """Shuffles each window of consecutive elements inside itself.
+    """Windows of consecutive elements, each shuffled inside itself.
 
     Args:
-      parent: the dataset.
-      window_size: how many elements a window has.
-      seed: chooses the order; every window is shuffled differently.
-      within_epochs: whether windows are cut at the end of an epoch. When they are not, and the window
-        size does not divide the length, a window reaches from one epoch into the next: over many
-        epochs every element comes equally often, but one epoch alone lacks some and has others twice.
+        parent: The dataset.
+        window_size: Number of elements of a window.
+        seed: Seed of the order; every window is shuffled differently.
+        within_epochs: Whether windows end at the end of an epoch. When they are not, and the window
+            size does not divide the length, a window reaches from one epoch into the next: over many
+            epochs every element comes equally often, but one epoch alone lacks some and has others twice.
 
     >>> import grain
     >>> list(WindowShuffleMapDataset(grain.MapDataset.range(6), window_size=3, seed=1))
@@ -58,10 +58,10 @@ class WindowShuffleMapDataset(IndexOnlyMapDataset[T]):
     def __len__(self) -> int:
         return self._length
 
-    def _places(self, indices: IndexArray) -> IndexArray:
+    def _parent_indices(self, indices: IndexArray) -> IndexArray:
         if self._within_epochs:
             return shuffle_windows(indices, self._length, self._window_size, self._seed)
-        # Windows follow each other like the epochs of a dataset as long as one of them.
+        # Windows are like the epochs of a dataset of the window's size.
         return shuffle_epochs(indices, self._window_size, self._seed)
 
     def fingerprint_arguments(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class WindowShuffleMapDataset(IndexOnlyMapDataset[T]):
 
 
 class WindowShuffleIterDataset(IterDataset[T]):
-    """Reads a window of elements and gives them in shuffled order, window after window."""
+    """Windows of elements, each in shuffled order."""
 
     fingerprint_name = "window_shuffle"
 
@@ -83,7 +83,7 @@ class WindowShuffleIterDataset(IterDataset[T]):
         self._seed = _checked_seed(seed)
 
     def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
-        return WindowShuffleDatasetIterator(parents[0], self)
+        return WindowShuffleDatasetIterator(parents[0], self._window_size, self._seed)
 
     def known_length(self) -> int | None:
         length: int | None = self._parent.known_length()
@@ -99,26 +99,28 @@ class WindowShuffleIterDataset(IterDataset[T]):
 class WindowShuffleDatasetIterator(ChunkIterator[T]):
     """Reads one window after the other.
 
-    The state is the parent's before the window, which window it is (already the next one when all
-    of it was given), and how many of its elements were given; restoring reads the window again.
+    The state is the parent's before the window, the number of the window (already the next one when all
+    of it was returned), and the number of its elements that were returned; restoring reads the window
+    again.
     """
 
-    def __init__(self, parent: DatasetIterator[T], dataset: WindowShuffleIterDataset[T]):
+    def __init__(self, parent: DatasetIterator[T], window_size: int, seed: int):
         super().__init__(parent)
-        self._dataset = dataset
-        self._feed = ParentCursor(parent)
+        self._size = window_size
+        self._seed = seed
+        self._cursor = ParentCursor(parent)
         self._begin(window_index=0, given=0)
 
     def __str__(self) -> str:
         return type(self).__name__
 
     def _begin(self, window_index: int, given: int) -> None:
-        self._feed.reset()
-        self._before: Callable[[], Any] = self._feed.end()
+        self._cursor.reset()
+        self._before: Callable[[], Any] = self._cursor.end()
         self._index = window_index
         self._given = given
         self._window: list[Any] = []
-        # Elements of the current window that were given before the state was saved.
+        # Elements of the current window that were returned before the state was saved.
         self._skip = given
 
     def _pull(self, limit: int) -> Chunk:
@@ -129,7 +131,7 @@ class WindowShuffleDatasetIterator(ChunkIterator[T]):
             skip, self._skip = self._skip, 0
             self._before = before
             if skip >= len(window):
-                # The state was saved when all of this window had been given.
+                # The state was saved when all of this window had been returned.
                 continue
             self._window, self._given = self._shuffled(window), skip
         size, first = len(self._window), self._given
@@ -139,30 +141,30 @@ class WindowShuffleDatasetIterator(ChunkIterator[T]):
         if self._given == size:
             self._index += 1
 
-        def state_after(place: int) -> Any:
-            given = first + place + 1
+        def state_after(offset: int) -> Any:
+            given = first + offset + 1
             return _state(before, index + (given == size), given)
 
         return Chunk(elements, state_after)
 
     def _read_window(self) -> tuple[Callable[[], Any], list[Any]]:
-        """The next window in the parent's order, and the parent's state before it."""
-        size = self._dataset._window_size
+        """Return the parent's state before the next window, and the window in the parent's order."""
+        size = self._size
         window: list[Any] = []
         before = self._before
-        while len(window) < size and (elements := self._feed.pull(size - len(window))):
+        while len(window) < size and (elements := self._cursor.pull(size - len(window))):
             if not window:
-                before = self._feed.before(0)
+                before = self._cursor.before(0)
             missing = size - len(window)
             window += elements[:missing]
             if len(elements) > missing:
-                self._feed.keep(missing)
+                self._cursor.keep(missing)
         return before, window
 
     def _shuffled(self, window: list[Any]) -> list[Any]:
-        places = np.arange(len(window) - 1, -1, -1, dtype=np.int64)
-        seed = (self._dataset._seed + self._index) % 2**32
-        return [window[place] for place in permute(places, len(window) - 1, seed).tolist()]
+        offsets = np.arange(len(window) - 1, -1, -1, dtype=np.int64)
+        seed = (self._seed + self._index) % 2**32
+        return [window[offset] for offset in permute(offsets, len(window) - 1, seed).tolist()]
 
     def _live_state(self) -> Any:
         return _state(self._before, self._index, self._given)

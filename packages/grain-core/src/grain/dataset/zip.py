@@ -1,4 +1,4 @@
-"""Several datasets side by side: element i is the tuple of their elements i."""
+"""Zipped datasets: element i is the tuple of their elements i."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ZipMapDataset(IndexedMapDataset[tuple[Any, ...]]):
         columns = []
         end, failure = indices.size, None
         for parent in self._parents:
-            # A parent that fails later than another one fails for nobody.
+            # Elements after the first failure of another parent are not needed.
             elements = parent.read_many(indices[:end])
             if isinstance(elements, PartialRead):
                 end, failure = len(elements), elements.error
@@ -95,18 +95,18 @@ class ZipMapDataset(IndexedMapDataset[tuple[Any, ...]]):
 
 
 class ZipIterDataset(IterDataset[tuple[Any, ...]]):
-    """Tuples of what several datasets give at the same time.
+    """Tuples of the elements of several datasets.
 
     Args:
-      parents: the datasets.
-      strict: whether it is an error when one of them ends before the others. Otherwise the shortest
-        one ends the stream.
+        parents: The datasets.
+        strict: Whether it is an error when one of them ends before the others. Otherwise the shortest
+            one ends the stream.
     """
 
     fingerprint_name = "zip"
 
     def __init__(self, parents: Sequence[IterDataset[Any]], *, strict: bool = True):
-        # A map dataset will do: it can be iterated as well.
+        # Map datasets are accepted: they can be iterated as well.
         super().__init__(_checked_parents(parents, (IterDataset, MapDataset), "ZipIterDataset"))
         self._strict = strict
 
@@ -135,7 +135,7 @@ class ZipIterDataset(IterDataset[tuple[Any, ...]]):
 
 
 class ZipDatasetIterator(ChunkIterator[tuple[Any, ...]]):
-    """Takes one element of each parent in turn."""
+    """Takes one element of each parent for each tuple."""
 
     def __init__(self, parents: Sequence[DatasetIterator[Any]], strict: bool):
         super().__init__(parents)
@@ -147,7 +147,7 @@ class ZipDatasetIterator(ChunkIterator[tuple[Any, ...]]):
 
     def _begin(self) -> None:
         self._chunks = [END for _ in self._parents]
-        self._marks: list[Callable[[], Any]] = [
+        self._snapshots: list[Callable[[], Any]] = [
             constant(parent.get_state()) for parent in self._parents
         ]
 
@@ -156,7 +156,7 @@ class ZipDatasetIterator(ChunkIterator[tuple[Any, ...]]):
         for number, parent in enumerate(self._parents):
             if chunks[number].elements:
                 continue
-            before = self._marks[number]() if chunks[number].live else self._marks[number]
+            before = self._snapshots[number]() if chunks[number].live else self._snapshots[number]
             try:
                 chunks[number] = parent.next_chunk(limit)
             except Exception:
@@ -168,17 +168,19 @@ class ZipDatasetIterator(ChunkIterator[tuple[Any, ...]]):
         count = min(count, max(1, limit))
         tuples = list(zip(*[chunk.elements[:count] for chunk in chunks], strict=True))
         given = list(chunks)
-        self._marks = [chunk.snapshot(count - 1) for chunk in given]
+        self._snapshots = [chunk.snapshot(count - 1) for chunk in given]
         self._chunks = [chunk.rest(count) for chunk in given]
         live = any(chunk.live for chunk in given)
-        return Chunk(tuples, lambda place: _state([chunk.snapshot(place) for chunk in given]), live)
+        return Chunk(
+            tuples, lambda offset: _state([chunk.snapshot(offset) for chunk in given]), live
+        )
 
     def _keep_aligned(self, number: int, before: Any) -> None:
-        """Drops an element of every other parent when the one at `number` lost one to an error."""
+        """Drop an element of every other parent when the one at `number` lost one to an error."""
         after = self._parents[number].get_state()
         if after == before:
-            return  # It will be asked for the same element again.
-        self._marks[number] = constant(after)
+            return  # The same element will be read again.
+        self._snapshots[number] = constant(after)
         for other, parent in enumerate(self._parents):
             if other == number:
                 continue
@@ -186,14 +188,14 @@ class ZipDatasetIterator(ChunkIterator[tuple[Any, ...]]):
                 self._chunks[other] = parent.next_chunk(1)
             chunk = self._chunks[other]
             if chunk.elements:
-                self._marks[other] = chunk.snapshot(0)
+                self._snapshots[other] = chunk.snapshot(0)
                 self._chunks[other] = chunk.rest(1)
 
     def _end(self, number: int) -> Chunk:
-        """The parent at `number` has no more: what the ones before it have is lost."""
+        """End the stream at the end of the parent at `number`; elements of earlier parents are lost."""
         for earlier in range(number):
-            self._marks[earlier] = self._chunks[earlier].snapshot(0)
-        self._marks[number] = constant(self._parents[number].get_state())
+            self._snapshots[earlier] = self._chunks[earlier].snapshot(0)
+        self._snapshots[number] = constant(self._parents[number].get_state())
         if not self._strict:
             return END
         if number:
@@ -210,7 +212,7 @@ class ZipDatasetIterator(ChunkIterator[tuple[Any, ...]]):
         return END
 
     def _live_state(self) -> Any:
-        return _state(self._marks)
+        return _state(self._snapshots)
 
     def _restore(self, state: Any) -> None:
         states = state_field(state, "parents", self)
@@ -228,5 +230,5 @@ def _arguments(count: int) -> str:
     return "argument 1" if count == 1 else f"arguments 1-{count}"
 
 
-def _state(marks: Sequence[Callable[[], Any]]) -> dict[str, Any]:
-    return {"parents": [mark() for mark in marks]}
+def _state(snapshots: Sequence[Callable[[], Any]]) -> dict[str, Any]:
+    return {"parents": [snapshot() for snapshot in snapshots]}

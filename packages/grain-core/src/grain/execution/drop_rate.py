@@ -6,7 +6,6 @@ import dataclasses
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from grain.dataset import filter as filter_ops
 from grain.dataset.filter import DropRateMonitor
 from grain.execution.fused_stage import Block, BlockResult, FusedStage
 from grain.options import DatasetOptions
@@ -35,8 +34,8 @@ class FusedDropMonitor:
         self._watches: dict[int, DropRateMonitor] = {}
         if chain.aligned:
             return
-        if not chain.boundary._allow_nones:
-            self._watches[0] = DropRateMonitor(chain.boundary._iterator_name, options)
+        if not chain.boundary.allow_nones:
+            self._watches[0] = DropRateMonitor(chain.boundary.iterator_name, options)
         for place, stage in enumerate(chain.stages, start=1):
             if stage.drops_elements:
                 name = "FilterDatasetIterator" + str(stage).removeprefix(type(stage).__name__)
@@ -85,8 +84,11 @@ class FusedDropMonitor:
         while True:
             ending: list[tuple[int, int, int]] = []
             for place, watch in self._watches.items():
-                end = counted[place] + filter_ops._WINDOW - watch._seen
-                if watch._enabled and end <= len(inputs[place]) and inputs[place][end - 1] <= stop:
+                remaining = watch.until_judged()
+                if remaining is None:
+                    continue
+                end = counted[place] + remaining
+                if end <= len(inputs[place]) and inputs[place][end - 1] <= stop:
                     ending.append((inputs[place][end - 1], -place, end))
             if not ending:
                 break

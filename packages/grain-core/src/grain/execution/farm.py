@@ -86,7 +86,7 @@ def _fusible(boundary: PrefetchIterDataset[Any], stages: Sequence[StageIterDatas
 
     One that counts elements needs all of them to be there: none may be dropped below it.
     """
-    dense = boundary._allow_nones or not boundary._parent.is_sparse
+    dense = boundary.allow_nones or not boundary.parents[0].is_sparse
     for number, stage in enumerate(stages):
         if stage.counts_elements and not dense:
             return number

@@ -60,7 +60,7 @@ class FusedIterator(ChunkIterator[T]):
         self._buffer = buffer_size
         self._stand_in = stand_in
         self._number = workers.add(chain)
-        self._length = len(chain.boundary._parent)
+        self._length = len(chain.boundary.parents[0])
         self._thresholds = FusedDropMonitor(chain, self._context.options)
         # Errors that come at the same place as the last one.
         self._further: list[Exception] = []
@@ -198,7 +198,7 @@ class FusedIterator(ChunkIterator[T]):
         allowed = max(self._buffer // 2, SMALL_BLOCK_BYTES // element_bytes)
         if computed.waited:
             # Something to read for every thread of a worker.
-            options = self._chain.boundary._read_options
+            options = self._chain.boundary.read_options
             readers = min(options.num_threads, options.prefetch_buffer_size)
             readers = -(-readers // self._chain.group)
             wanted = max(wanted, readers)

@@ -96,7 +96,7 @@ class FusedStage:
         self.group = 1
         for stage in self.stages:
             self.group *= stage.group_size
-        self._reader = _BlockReader(boundary._parent, boundary._read_options)
+        self._reader = _BlockReader(boundary.parents[0], boundary.read_options)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"boundary": self.boundary, "stages": self.stages}
@@ -118,8 +118,8 @@ class FusedStage:
         for stage, first in zip(self.stages, firsts, strict=True):
             counts.append(first + passed)
             if isinstance(stage, BatchIterDataset):
-                whole, rest = divmod(passed, stage._batch_size)
-                passed = whole + (1 if rest and not stage._drop_remainder else 0)
+                whole, rest = divmod(passed, stage.group_size)
+                passed = whole + (1 if rest and not stage.drop_remainder else 0)
         return counts
 
     def state_at(self, index: int, counts: Sequence[int]) -> Any:
@@ -139,7 +139,7 @@ class FusedStage:
             error = None
         whole = error is None and (block.last or ended)
         ends: Sequence[int] = range(block.start + 1, next_index + 1)
-        if not self.boundary._allow_nones and has_none(elements):
+        if not self.boundary.allow_nones and has_none(elements):
             if self.aligned:
                 return BlockResult([], (), (), 0.0, sparse=True)
             places = [place for place, element in enumerate(elements) if element is not None]
@@ -150,8 +150,8 @@ class FusedStage:
         for number, (stage, first) in enumerate(zip(self.stages, block.firsts, strict=True)):
             short = 0
             if isinstance(stage, BatchIterDataset):
-                short = len(elements) % stage._batch_size
-                if short and (not whole or stage._drop_remainder):
+                short = len(elements) % stage.group_size
+                if short and (not whole or stage.drop_remainder):
                     elements, short = elements[: len(elements) - short], 0
             result = stage.apply_chunk(list(elements), first)
             passed.append((ends, result.processed))

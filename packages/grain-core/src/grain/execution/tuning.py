@@ -339,7 +339,7 @@ def read_with(ds: Any, options: ReadOptions) -> Any:
     if isinstance(ds, (ProcessPrefetchIterDataset, ThreadPrefetchIterDataset, TunedIterDataset)):
         return read_with(ds._parent, options)
     if isinstance(ds, PrefetchIterDataset):
-        return PrefetchIterDataset(ds._parent, options, ds._allow_nones)
+        return PrefetchIterDataset(ds.parents[0], options, ds.allow_nones)
     changed = copy.copy(ds)
     changed._parents = tuple(
         read_with(parent, options) if isinstance(parent, IterDataset) else parent

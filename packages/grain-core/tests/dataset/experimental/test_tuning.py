@@ -36,11 +36,11 @@ def candidate_of(ds: Any) -> Candidate:
     workers, ahead = 0, 1
     if type(ds).__name__ == "ProcessPrefetchIterDataset":
         workers, ahead = ds._options.num_workers, ds._options.per_worker_buffer_size
-    while not hasattr(ds, "_read_options"):
+    while not hasattr(ds, "read_options"):
         if not ds._parents:
             return Candidate(workers=workers, worker_buffer=ahead, threads=0, buffer=0)
         ds = ds._parents[0]
-    options = ds._read_options
+    options = ds.read_options
     return Candidate(
         workers=workers,
         worker_buffer=ahead,
@@ -379,7 +379,7 @@ def test_a_real_dataset_is_tuned_and_stays_what_it_is() -> None:
             for mine, theirs in zip(next(plain), next(other), strict=True):
                 assert mine.tolist() == theirs.tolist()
             assert plain.get_state() == other.get_state()
-    assert ds._parent._parent._parent._read_options == INLINE
+    assert ds._parent._parent._parent.read_options == INLINE
 
 
 def test_a_tuned_dataset_is_a_dataset_like_any_other(resumes: Callable[..., Any]) -> None:

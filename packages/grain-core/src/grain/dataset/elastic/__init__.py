@@ -1,1 +1,1 @@
-"""Streams that any number of hosts share, and go on with another number of them."""
+"""Streams that any number of hosts share, resumable with another number of hosts."""

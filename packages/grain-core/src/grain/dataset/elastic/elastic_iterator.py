@@ -39,30 +39,30 @@ else:
 
 
 class ElasticIterator(CheckpointMixin, IterDataset[Any]):
-    """One shard's part of the global batches of a dataset.
+    """One shard's share of the global batches of a dataset.
 
-    The state is a place in the whole dataset, the same for all shards, so that training can go on with
-    more or fewer of them: each of the elements that are left is given once, and the global batches are
-    the same. All shards give equally many batches. Element `i` of a global batch goes to shard
+    The state is a position in the whole dataset, the same for all shards, so that training can resume
+    with more or fewer shards: each remaining element is yielded once, and the global batches are the
+    same. All shards yield equally many batches. Element `i` of a global batch goes to shard
     `i % shard_count`.
 
-    Of a map dataset without a filter each shard reads only what it gives. What a filter, packing, or
-    another operation that depends on order leaves is known only by reading it: of such a dataset, and
-    of every iter dataset, each shard reads all and gives its part.
+    Of a map dataset without a filter, each shard reads only its share. The output of a filter, of
+    packing, or of another operation that depends on order is known only by reading it: of such a
+    dataset, and of every iter dataset, each shard reads everything and keeps its share.
 
-    It is an iterator over itself, with `__next__`, `get_state` and `set_state`, and a dataset that
-    further operations can be put on.
+    It is an iterator over itself, with `__next__`, `get_state` and `set_state`, and a dataset to which
+    further operations can be applied.
 
     Args:
-      ds: the whole dataset, the same for all shards.
-      global_batch_size: the size of a batch over all shards.
-      shard_options: which shard this is.
-      read_options: threads and buffer for reading ahead; an iter dataset brings its own.
-      multiprocessing_options: worker processes that compute ahead.
-      remainder: what becomes of elements at the end that do not fill a global batch: "drop", "keep",
-        "pad" or "wrap", see `Remainder`.
-      mask_name: the feature that holds the mask, with "pad".
-      batch_fn: makes a batch of a list of elements; stacks them if not given.
+        ds: The whole dataset, the same for all shards.
+        global_batch_size: The size of a batch over all shards.
+        shard_options: Which shard this is.
+        read_options: Threads and buffer for read-ahead; an iter dataset has its own.
+        multiprocessing_options: Worker processes that compute ahead.
+        remainder: The handling of elements at the end that do not fill a global batch: "drop", "keep",
+            "pad" or "wrap", see `Remainder`.
+        mask_name: The feature that holds the mask, with "pad".
+        batch_fn: Function that makes a batch of a list of elements; stacks them if not given.
 
     >>> import grain
     >>> shards = [
@@ -94,7 +94,7 @@ class ElasticIterator(CheckpointMixin, IterDataset[Any]):
         super().__init__()
         self._ds = _checked_whole(ds)
         self._shard = checked_shard_options(shard_options)
-        self._global_batch_size = _checked_size(global_batch_size, self._shard.shard_count)
+        self.global_batch_size = _checked_size(global_batch_size, self._shard.shard_count)
         self._read_options = checked_type(
             "read_options", read_options, ReadOptions, "a grain.ReadOptions"
         )
@@ -107,7 +107,7 @@ class ElasticIterator(CheckpointMixin, IterDataset[Any]):
             )
         self._processes = multiprocessing_options
         self._make = BatchShare(
-            self._global_batch_size // self._shard.shard_count,
+            self.global_batch_size // self._shard.shard_count,
             checked_remainder(remainder),
             checked_type("mask_name", mask_name, str, "a text"),
             checked_batch_fn(batch_fn),
@@ -116,7 +116,7 @@ class ElasticIterator(CheckpointMixin, IterDataset[Any]):
 
     def __str__(self) -> str:
         return (
-            f"ElasticIterator(global_batch_size={self._global_batch_size}, "
+            f"ElasticIterator(global_batch_size={self.global_batch_size}, "
             f"shard_index={self._shard.shard_index}, shard_count={self._shard.shard_count})"
         )
 
@@ -124,7 +124,7 @@ class ElasticIterator(CheckpointMixin, IterDataset[Any]):
         return {**self.__dict__, "_iterator": None}
 
     def __iter__(self) -> DatasetIterator[Any]:
-        """The one iterator of this object: iterating again goes on where it stands."""
+        """Return the one iterator of this object: iterating again resumes at its position."""
         if self._iterator is None:
             ds = self._by_index
             self._iterator = (
@@ -138,66 +138,66 @@ class ElasticIterator(CheckpointMixin, IterDataset[Any]):
         return next(self.__iter__())
 
     def get_state(self) -> Any:
-        """The place in the whole dataset."""
+        """Return the position in the whole dataset."""
         return self.__iter__().get_state()
 
     def set_state(self, state: Any) -> None:
-        """Goes to a place, which another number of shards may have saved."""
+        """Restore a position, which another number of shards may have saved."""
         self.__iter__().set_state(state)
 
     @staticmethod
     def merge_states(
         states: Sequence[Any] | Mapping[int, Any], *, host_count: int | None = None
     ) -> Any:
-        """The one state that all shards were in; an error says which of them disagree or are missing.
+        """Return the one state that all shards were in, or raise an error that lists which differ or miss.
 
         Args:
-          states: what `get_state()` returned for each shard, in their order or by their index.
-          host_count: how many shards there were; needed where states are given by index.
+            states: The result of `get_state()` of each shard, in order or by index.
+            host_count: The number of shards; needed where states are given by index.
         """
         return elastic_state.merge_states(states, host_count=host_count)
 
     @staticmethod
     def read_state(directory: Any) -> Any:
-        """The one state in a folder where any number of processes saved theirs.
+        """Return the one state in a folder where any number of processes saved theirs.
 
-        It is also right for what was put on an ElasticIterator with `map`.
+        It also works for `map` applied to an ElasticIterator.
         """
         return elastic_state.read_state(directory)
 
     async def save(self, directory: Any) -> Awaitable[None]:
-        """Takes the state; awaiting the result writes it into `directory` once that is there."""
+        """Take the state; awaiting the result writes it into `directory` once that exists."""
         return await self.__iter__().save(directory)
 
     async def load(self, directory: Any) -> Awaitable[None]:
-        """Reads the state that any number of processes saved; awaiting the result sets it."""
+        """Read the state that any number of processes saved; awaiting the result sets it."""
         return await self.__iter__().load(directory)
 
     def close(self) -> None:
-        """Gives back threads, processes and memory."""
+        """Release threads, processes and memory."""
         self.__iter__().close()
 
     @property
     def _by_index(self) -> MapDataset[Any] | None:
-        """The dataset, if each of its elements is found by its index alone."""
+        """The dataset, if each of its elements is found by its index alone, else None."""
         return self._ds if isinstance(self._ds, MapDataset) and not self._ds.is_sparse else None
 
     def known_length(self) -> int | None:
         length = self._stream().known_length()
         if length is None:
             return None
-        return global_steps(length, self._global_batch_size, self._make.remainder.keeps_rest)
+        return global_steps(length, self.global_batch_size, self._make.remainder.keeps_rest)
 
     def _ahead(self, batches: IterDataset[Any]) -> IterDataset[Any]:
         return batches if self._processes is None else batches.mp_prefetch(self._processes)
 
     def _stream(self) -> IterDataset[Any]:
-        """The whole dataset, to be read in order."""
+        """Return the whole dataset as a stream."""
         ds = self._ds
         return ds.to_iter_dataset(self._read_options) if isinstance(ds, MapDataset) else ds
 
-    def _batches_from(self, ds: MapDataset[Any], start: int) -> IterDataset[Any]:
-        """This shard's batches from a place on, where elements are found by their index."""
+    def batches_from(self, ds: MapDataset[Any], start: int) -> IterDataset[Any]:
+        """Return this shard's batches from a position on, where elements are found by index."""
         batches: MapDataset[Any] = ShardBatchesMapDataset(
             ds,
             self._shard,
@@ -209,17 +209,17 @@ class ElasticIterator(CheckpointMixin, IterDataset[Any]):
         )
         return self._ahead(batches.to_iter_dataset(self._read_options))
 
-    def _batches_of_stream(self) -> IterDataset[Any]:
-        """This shard's batches, where elements are found only by reading those before them."""
+    def batches_of_stream(self) -> IterDataset[Any]:
+        """Return this shard's batches, where elements are found only by reading those before them."""
         steps = GlobalStepsIterDataset(
-            self._stream(), self._global_batch_size, self._shard, self._make.remainder
+            self._stream(), self.global_batch_size, self._shard, self._make.remainder
         )
         return self._ahead(steps.map(self._make))
 
     def fingerprint_arguments(self) -> dict[str, Any]:
         # The shard may change from one run to the next.
         return {
-            "global_batch_size": self._global_batch_size,
+            "global_batch_size": self.global_batch_size,
             "remainder": self._make.remainder,
             "batch_fn": self._make.batch_fn,
         }
@@ -229,11 +229,11 @@ class ElasticIterator(CheckpointMixin, IterDataset[Any]):
 
 
 class ElasticDatasetIterator(ChunkIterator[Any]):
-    """Gives one shard's batches; its state is a place in the whole dataset."""
+    """One shard's batches; the state is a position in the whole dataset."""
 
     def __init__(self, elastic: ElasticIterator, batches: IterDataset[Any]):
         super().__init__()
-        # A copy that knows of no iterator: held in a circle, threads and processes would live on when
+        # A copy without an iterator: in a reference cycle, threads and processes would stay alive when
         # the user drops both.
         self._elastic = copy.copy(elastic)
         self._batches = batches.__iter__()
@@ -251,7 +251,7 @@ class ElasticDatasetIterator(ChunkIterator[Any]):
     async def load(self, directory: Any) -> Awaitable[None]:
         state = self.read_state(directory)
         compare_pipelines(self, read_any_pipeline(directory).splitlines())
-        allowed = allowed_changes()  # What is awaited may run in another context.
+        allowed = allowed_changes()  # The awaitable may run in another context.
 
         async def restore() -> None:
             with allowing(allowed), mixtures_may_change():
@@ -260,20 +260,20 @@ class ElasticDatasetIterator(ChunkIterator[Any]):
         return restore()
 
     def start_prefetch(self) -> None:
-        """Begins to read ahead."""
+        """Start reading ahead."""
         self._batches.start_prefetch()
 
     def close(self) -> None:
-        """Closes the batches that are read."""
+        """Close the iterator of batches."""
         super().close()
         self._batches.close()
 
 
 class IndexedElasticDatasetIterator(ElasticDatasetIterator):
-    """Counts batches from the place where it was set to."""
+    """Counts batches from the restored position."""
 
     def __init__(self, elastic: ElasticIterator, ds: MapDataset[Any]):
-        super().__init__(elastic, elastic._batches_from(ds, 0))
+        super().__init__(elastic, elastic.batches_from(ds, 0))
         self._ds = ds
         self._start = 0
         self._given = 0
@@ -285,11 +285,11 @@ class IndexedElasticDatasetIterator(ElasticDatasetIterator):
         return Chunk(chunk.elements, state_after)
 
     def _states_from(self, given: int) -> Callable[[int], Any]:
-        """The states after that many batches and after each one that follows."""
-        size, length = self._elastic._global_batch_size, len(self._ds)
+        """Return a function of the states after `given` batches and after each one that follows."""
+        size, length = self._elastic.global_batch_size, len(self._ds)
         first = self._start + given * size
-        # A last batch that was not full ends where the dataset does.
-        return lambda place: {"global_next_index": min(first + place * size, length)}
+        # A short last batch ends where the dataset ends.
+        return lambda offset: {"global_next_index": min(first + offset * size, length)}
 
     def _live_state(self) -> Any:
         return self._states_from(self._given)(0)
@@ -297,9 +297,9 @@ class IndexedElasticDatasetIterator(ElasticDatasetIterator):
     def _restore(self, state: Any) -> None:
         if isinstance(state, Mapping) and "stream" in state:
             raise ValueError(
-                f"The state {state!r} is that of a dataset that is read in order, with a filter or "
+                f"The state {state!r} belongs to a dataset that is read in order, with a filter or "
                 f"from an iter dataset; {self._ds} is read by index. Restore it into the "
-                "pipeline that it was saved with."
+                "pipeline that saved it."
             )
         start = checked_int(
             "global_next_index", state_field(state, "global_next_index", self), least=0
@@ -311,15 +311,15 @@ class IndexedElasticDatasetIterator(ElasticDatasetIterator):
                 f"{length}. The dataset must be the one that the checkpoint was saved with."
             )
         self._batches.close()
-        self._batches = self._elastic._batches_from(self._ds, start).__iter__()
+        self._batches = self._elastic.batches_from(self._ds, start).__iter__()
         self._start, self._given = start, 0
 
 
 class StreamElasticDatasetIterator(ElasticDatasetIterator):
-    """Passes on the batches of a stream that all shards read, and their states."""
+    """Forwards the batches of a stream that all shards read, and their states."""
 
     def __init__(self, elastic: ElasticIterator):
-        super().__init__(elastic, elastic._batches_of_stream())
+        super().__init__(elastic, elastic.batches_of_stream())
 
     def _pull(self, limit: int) -> Chunk:
         return self._batches.next_chunk(limit)
@@ -332,7 +332,7 @@ class StreamElasticDatasetIterator(ElasticDatasetIterator):
 
 
 def _checked_whole(ds: Any) -> MapDataset[Any] | IterDataset[Any]:
-    """Returns the dataset, if it is not one shard's part already."""
+    """Return the dataset, or raise an error if it is a single shard's share already."""
     if not isinstance(ds, (MapDataset, IterDataset)):
         raise TypeError(
             f"ElasticIterator needs a grain.MapDataset or a grain.IterDataset, got {ds!r} of type "
@@ -343,9 +343,9 @@ def _checked_whole(ds: Any) -> MapDataset[Any] | IterDataset[Any]:
         node = nodes.pop()
         if isinstance(node, (ElasticIterator, ShardBatchesMapDataset)):
             raise ValueError(
-                f"ElasticIterator needs the whole dataset, the same for all shards; {node} gives the "
-                "part of one shard already, and what the others have cannot be known from it. Give "
-                "the dataset before it."
+                f"ElasticIterator needs the whole dataset, the same for all shards; {node} is the "
+                "share of one shard already, from which the other shares are unknown. Pass the "
+                "dataset before it."
             )
         nodes += getattr(node, "_parents", ())
     return ds

@@ -1,4 +1,4 @@
-"""The states that the hosts of a job saved, made into one that any number of hosts can restore."""
+"""Merging the states that the hosts of a job saved into one that any number of hosts can restore."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 from grain.options import checked_int
 
 _FILE = re.compile(r"process_(\d+)-of-(\d+)\.json")
-_SHOWN = 8  # How many hosts a message lists.
+_SHOWN = 8  # Hosts that a message lists.
 
 
 def merge_states(
     states: Sequence[Any] | Mapping[int, Any], *, host_count: int | None = None
 ) -> Any:
-    """The global state that all hosts of a job were in.
+    """Return the global state that all hosts of a job were in.
 
     Args:
-      states: what `get_state()` returned on each host: in the order of the hosts, or by their index.
-      host_count: how many hosts there were; needed where states are given by index.
+        states: The result of `get_state()` of each host, in order or by index.
+        host_count: The number of hosts; needed where states are given by index.
 
     Raises:
-      ValueError: a host's state is missing, is none of an `ElasticIterator`, or is not where the
-        others are.
+        ValueError: A host's state is missing, is none of an `ElasticIterator`, or is not where the
+            others are.
 
     >>> merge_states([{"global_next_index": 8}, {"global_next_index": 8}])
     {'global_next_index': 8}
@@ -38,11 +38,11 @@ def merge_states(
             for position in sorted(set(positions.values()))
         )
         raise ValueError(
-            f"The hosts were not at the same place of the global stream when they saved: {where}. "
-            "What lies between was given to some of them only, so no place is right for all. Save on "
-            "all hosts after the same step, or restore an earlier checkpoint in which they agree. An "
-            "operation behind the ElasticIterator that drops elements or keeps them back, such as "
-            "filter or pack, makes hosts differ too: put it before the ElasticIterator."
+            f"The hosts saved different positions of the global stream: {where}. Elements in between "
+            "went to some hosts only, so no position is right for all. Save on all hosts after the "
+            "same step, or restore an earlier checkpoint in which they agree. An operation after the "
+            "ElasticIterator that drops or buffers elements, such as filter or pack, also makes hosts "
+            "differ: put it before the ElasticIterator."
         )
     host, state = next(iter(by_host.items()))
     for other, different in by_host.items():
@@ -52,17 +52,17 @@ def merge_states(
                 f"Hosts {host} and {other} were both at element {positions[host]} of the global "
                 f"stream, but their states differ at {path}. Either they did not read the same stream "
                 "(its data, seeds and operations must be the same on all hosts), or an operation "
-                "behind the ElasticIterator keeps elements back, which belong to one host: put it "
-                "before the ElasticIterator."
+                "after the ElasticIterator buffers elements of one host: put it before the "
+                "ElasticIterator."
             )
     return state
 
 
 def read_state(directory: Any) -> Any:
-    """The global state in a folder that a job of any number of hosts saved, one file for each of them.
+    """Return the global state in a folder where a job of any number of hosts saved a file per host.
 
     Args:
-      directory: the folder with files called `process_<host>-of-<hosts>.json`.
+        directory: The folder with files named `process_<host>-of-<hosts>.json`.
     """
     folder = directory if hasattr(directory, "iterdir") else Path(directory)
     found: dict[int, dict[int, Any]] = {}
@@ -74,13 +74,13 @@ def read_state(directory: Any) -> Any:
                 found.setdefault(count, {})[host] = file
     if not found:
         raise ValueError(
-            f"There is no state of an iterator in {folder}: no file is called "
-            "process_<host>-of-<hosts>.json. Give the folder into which the iterator was saved."
+            f"There is no state of an iterator in {folder}: no file is named "
+            "process_<host>-of-<hosts>.json. Pass the folder into which the iterator was saved."
         )
     if len(found) > 1:
         raise ValueError(
-            f"In {folder} are states of jobs of {' and of '.join(map(str, sorted(found)))} hosts; it "
-            "cannot be known which were saved last. Save each checkpoint into a folder of its own."
+            f"{folder} holds states of jobs of {' and of '.join(map(str, sorted(found)))} hosts, and "
+            "which were saved last is unknown. Save each checkpoint into a separate folder."
         )
     ((count, files),) = found.items()
     texts = {host: files[host].read_text() for host in sorted(files)}
@@ -88,7 +88,7 @@ def read_state(directory: Any) -> Any:
 
 
 def global_position(state: Any, host: int | None = None) -> int:
-    """How many elements of the global stream were given before a state.
+    """Return the number of elements of the global stream before a state.
 
     >>> global_position({"parent": {"global_next_index": 8}, "counter": 2})
     8
@@ -100,23 +100,22 @@ def global_position(state: Any, host: int | None = None) -> int:
         whose = "" if host is None else f" of host {host}"
         raise ValueError(
             f"The state{whose} is not that of an ElasticIterator: it has no field "
-            f"'global_next_index': {state!r}. A host that reads a shard of its own knows how far it "
-            "came there, not what the others read, so that its shard can only be read on by a host "
-            "with the same index of as many; read the whole dataset through "
-            "grain.experimental.ElasticIterator to go on with another number of hosts."
+            f"'global_next_index': {state!r}. Per-shard states can only be restored with the same "
+            "shard index and shard count; read the whole dataset through "
+            "grain.experimental.ElasticIterator to resume with another number of hosts."
         )
     return checked_int("global_next_index", inner["global_next_index"], least=0)
 
 
 def _by_host(states: Any, host_count: int | None) -> dict[int, Any]:
-    """The states by host, all of them there."""
+    """Return the states of all hosts by host."""
     if isinstance(states, Mapping) and "global_next_index" in states:
         raise TypeError(f"merge_states needs the states of all hosts, got one state: {states!r}.")
     if isinstance(states, Mapping):
         if host_count is None:
             raise ValueError(
-                f"States were given by host, for {_hosts(states)}; say with `host_count` how many "
-                "hosts there were, so that a missing one is noticed."
+                f"States were given by host, for {_hosts(states)}; pass the number of hosts as "
+                "`host_count`, so that a missing one is detected."
             )
         given = dict(states)
     elif isinstance(states, Sequence) and not isinstance(states, (str, bytes)):
@@ -133,13 +132,13 @@ def _by_host(states: Any, host_count: int | None) -> dict[int, Any]:
     if outside:
         raise ValueError(
             f"States were given for {_hosts(outside)}, but of {count} hosts the indices are 0 to "
-            f"{count - 1}. Give the states of one checkpoint, and its number of hosts."
+            f"{count - 1}. Pass the states of one checkpoint, and its number of hosts."
         )
     missing = [host for host in range(count) if given.get(host) is None]
     if missing:
         raise ValueError(
-            f"Of {count} hosts the states of {_hosts(missing)} are missing. The checkpoint is not "
-            "complete: what these hosts were given is not known. Restore one that all hosts finished."
+            f"Of {count} hosts the states of {_hosts(missing)} are missing: the checkpoint is not "
+            "complete. Restore one that all hosts finished."
         )
     return {host: given[host] for host in range(count)}
 
@@ -152,7 +151,7 @@ def _hosts(hosts: Iterable[Any]) -> str:
 
 
 def _plain(state: Any) -> Any:
-    """A state as it is after it was written as text and read again, if it can be."""
+    """Return a state after a round trip through JSON, if it allows one."""
     try:
         return json.loads(json.dumps(state))
     except (TypeError, ValueError):
@@ -160,9 +159,9 @@ def _plain(state: Any) -> Any:
 
 
 def _comparable(state: Any) -> Any:
-    """A state without what does not matter: where exactly a dataset stood that has been read to its end.
+    """Return a state without the positions of interleaved datasets that were read to their end.
 
-    Of datasets that are read by turns it depends on time whether the end was seen by reading ahead.
+    Whether the end was seen depends on the timing of read-ahead.
     """
     if isinstance(state, list):
         return [_comparable(part) for part in state]
@@ -177,12 +176,12 @@ def _comparable(state: Any) -> Any:
 
 
 def _difference(one: Any, other: Any, path: str = "state") -> str | None:
-    """Where two states differ first, and how; None where they are equal."""
+    """Return where two states differ first, and how; None where they are equal."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         parts = [(f"{path}[{key!r}]", one[key], other[key]) for key in one]
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         parts = [
-            (f"{path}[{place}]", *pair) for place, pair in enumerate(zip(one, other, strict=True))
+            (f"{path}[{offset}]", *pair) for offset, pair in enumerate(zip(one, other, strict=True))
         ]
     else:
         return None if one == other else f"{path}: {one!r} and {other!r}"

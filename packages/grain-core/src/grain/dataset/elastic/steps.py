@@ -1,4 +1,4 @@
-"""One host's part of each global step of a stream that all hosts read alike."""
+"""One host's share of each global step of a stream that all hosts read."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from grain.sharding import ShardOptions
 
 
 class GlobalStepsIterDataset(IterDataset[Share]):
-    """For each batch of all hosts, the elements that one of them gets.
+    """One host's elements of each global batch.
 
-    Every host reads the whole stream and keeps its part. The state is a place in that stream: it is
-    the same on all hosts, and does not depend on how many there are.
+    Every host reads the whole stream and keeps its share. The state is a position in that stream: it is
+    the same on all hosts, and does not depend on their number.
 
     Args:
-      parent: the whole stream, the same on all hosts.
-      global_batch_size: how many elements all hosts take together in a step.
-      shard_options: which host this is.
-      remainder: what becomes of elements at the end that are fewer than a global batch.
+        parent: The whole stream, the same on all hosts.
+        global_batch_size: Number of elements that all hosts take together in a step.
+        shard_options: Which host this is.
+        remainder: The handling of elements at the end that do not fill a global batch.
     """
 
     fingerprint_name = "elastic"
@@ -44,7 +44,9 @@ class GlobalStepsIterDataset(IterDataset[Share]):
         self._remainder = remainder
 
     def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[Share]:
-        return GlobalStepsDatasetIterator(parents[0], self)
+        return GlobalStepsDatasetIterator(
+            parents[0], self._parent, self._size, self._shard, self._remainder
+        )
 
     def __str__(self) -> str:
         return (
@@ -65,33 +67,43 @@ class GlobalStepsIterDataset(IterDataset[Share]):
 class GlobalStepsDatasetIterator(ChunkIterator[Share]):
     """Reads the stream step by step; a state always lies between two steps.
 
-    An element that fails is gone for all hosts alike. What was read of a step before it is kept, and
-    the step is filled with the elements behind it.
+    An element that fails is lost on all hosts. The elements of the step before it are kept, and the
+    step is filled with the elements after it.
     """
 
-    def __init__(self, parent: DatasetIterator[Any], dataset: GlobalStepsIterDataset):
+    def __init__(
+        self,
+        parent: DatasetIterator[Any],
+        stream: IterDataset[Any],
+        size: int,
+        shard: ShardOptions,
+        remainder: Remainder,
+    ):
         super().__init__(parent)
-        self._dataset = dataset
+        self._stream = stream
+        self._size = size
+        self._shard = shard
+        self._remainder = remainder
         self._begin(0)
 
     def __str__(self) -> str:
-        return f"GlobalStepsDatasetIterator(global_batch_size={self._dataset._size})"
+        return f"GlobalStepsDatasetIterator(global_batch_size={self._size})"
 
     def _begin(self, position: int) -> None:
-        """Starts a step at a place of the stream, at which the parent stands."""
+        """Start a step at a position of the stream, which is the parent's position."""
         self._position = position
         self._mark: Callable[[], Any] = constant(self._parent.get_state())
-        # The parent's state after what it gave last, where it need not be asked for it.
-        self._behind: Callable[[], Any] | None = self._mark
+        # The parent's state after its last chunk; None where only the parent has it.
+        self._after_chunk: Callable[[], Any] | None = self._mark
         self._clear()
 
     def _clear(self) -> None:
-        self._seen = 0  # How many elements of the current step were read,
+        self._seen = 0  # Elements of the current step that were read,
         self._own: list[Any] = []  # those of them that are this host's,
-        self._sample: Any = None  # and one of them, to show what an empty share would hold.
+        self._sample: Any = None  # and one of them, as the sample of an empty share.
 
     def _pull(self, limit: int) -> Chunk:
-        size = self._dataset._size
+        size = self._size
         while True:
             chunk = self._parent.next_chunk(max(1, limit) * size - self._seen)
             if not chunk.elements:
@@ -107,15 +119,15 @@ class GlobalStepsDatasetIterator(ChunkIterator[Share]):
                 begin = end
             if begin < len(elements):
                 self._take(elements[begin:])
-            self._behind = None if chunk.live else _state_at(chunk, len(elements) - 1)
+            self._after_chunk = None if chunk.live else _state_at(chunk, len(elements) - 1)
             if shares:
                 first = self._position + size
                 self._position, self._mark = self._position + len(shares) * size, marks[-1]
                 return Chunk(shares, _states(first, size, marks))
 
     def _take(self, elements: list[Any]) -> None:
-        """Keeps what is this host's of the next elements of a step."""
-        shard = self._dataset._shard
+        """Keep this host's share of the next elements of a step."""
+        shard = self._shard
         if not self._seen:
             self._sample = elements[0]
         share = global_share(self._seen, len(elements), shard.shard_index, shard.shard_count)
@@ -123,27 +135,27 @@ class GlobalStepsDatasetIterator(ChunkIterator[Share]):
         self._seen += len(elements)
 
     def _last_step(self) -> Chunk:
-        """What this host gets of a last step that is not full."""
-        if not self._seen or not self._dataset._remainder.keeps_rest:
+        """Return this host's share of a last step that is not full."""
+        if not self._seen or not self._remainder.keeps_rest:
             return END
         total = self._position + self._seen
-        if self._dataset._remainder is Remainder.WRAP:
-            self._take(self._first_again(self._dataset._size - self._seen, total))
+        if self._remainder is Remainder.WRAP:
+            self._take(self._first_again(self._size - self._seen, total))
         share = Share(self._own or [self._sample], len(self._own))
-        behind = self._behind or self._parent.get_state
-        self._position, self._mark = total, constant(behind())
+        after = self._after_chunk or self._parent.get_state
+        self._position, self._mark = total, constant(after())
         state = self._live_state()
         self._clear()
         return Chunk([share], lambda _: state)
 
     def _first_again(self, count: int, total: int) -> list[Any]:
-        """The first `count` elements of a stream of `total`, from its beginning again if need be."""
-        with self._dataset._parent.__iter__() as again:
+        """Return the first `count` elements of a stream of `total`, repeated if necessary."""
+        with self._stream.__iter__() as again:
             first = list(itertools.islice(again, min(count, total)))
         if not first:
             raise ValueError(
-                f"{self._dataset._parent} gave {total} elements and gives none when it is read again, "
-                'so its last batch cannot be filled from its beginning. Use remainder="pad".'
+                f"{self._stream} yielded {total} elements and yields none when it is read again, so its "
+                'last batch cannot be filled from its start. Use remainder="pad".'
             )
         return list(itertools.islice(itertools.cycle(first), count))
 
@@ -156,9 +168,9 @@ class GlobalStepsDatasetIterator(ChunkIterator[Share]):
         )
         if "stream" not in state:
             raise ValueError(
-                f"The state {state!r} is that of a dataset without a filter, which is found again by "
-                f"its index; {self._dataset._parent} is read in order, and needs a state with the "
-                "field 'stream' too. Restore it into the pipeline that it was saved with."
+                f"The state {state!r} belongs to a dataset without a filter, which is read by "
+                f"index; {self._stream} is read in order, and needs a state with the "
+                "field 'stream' too. Restore it into the pipeline that saved it."
             )
         self._parent.set_state(state["stream"])
         self._begin(position)
@@ -169,10 +181,10 @@ def _state(position: int, stream: Any) -> dict[str, Any]:
 
 
 def _states(first: int, size: int, marks: list[Callable[[], Any]]) -> Callable[[int], Any]:
-    return lambda place: _state(first + place * size, marks[place]())
+    return lambda offset: _state(first + offset * size, marks[offset]())
 
 
-def _state_at(chunk: Chunk, place: int) -> Callable[[], Any]:
-    """How to find the state at a place of a chunk later, without holding its elements."""
+def _state_at(chunk: Chunk, offset: int) -> Callable[[], Any]:
+    """Return a function of the state at an offset of a chunk, which does not hold its elements."""
     state_after = chunk.state_after
-    return constant(state_after(place)) if chunk.live else lambda: state_after(place)
+    return constant(state_after(offset)) if chunk.live else lambda: state_after(offset)

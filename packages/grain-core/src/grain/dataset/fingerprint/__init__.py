@@ -1,1 +1,1 @@
-"""What a pipeline does, in words: kept with a checkpoint, and compared when it is restored."""
+"""Fingerprints: the text form of a pipeline, stored with a checkpoint and compared on restore."""

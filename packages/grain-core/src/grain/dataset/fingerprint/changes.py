@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 class ChangedPipelineError(ValueError):
-    """A state was saved by a pipeline that differs from the one it is restored to.
+    """A state was saved by a pipeline that differs from the one that restores it.
 
     Attributes:
-      kinds: what differs, by the names with which it can be allowed.
+        kinds: The kinds of lines that differ, with which the change can be allowed.
     """
 
     def __init__(self, message: str, kinds: Sequence[str] = ()):
@@ -29,7 +29,7 @@ class ChangedMixtureWarning(UserWarning):
     """A state was restored to a mixture whose named components or weights have changed."""
 
 
-# Named components go on where each of them stood, so a mixture of them may change on the way.
+# Each named component resumes at its own position, so a mixture of them may change between runs.
 _HARMLESS = frozenset({"component", "weights"})
 
 _allowed: contextvars.ContextVar[frozenset[str]] = contextvars.ContextVar(
@@ -38,20 +38,20 @@ _allowed: contextvars.ContextVar[frozenset[str]] = contextvars.ContextVar(
 
 
 def allowed_changes() -> frozenset[str]:
-    """The kinds of changes that are allowed here."""
+    """Return the kinds of changes that are allowed in this context."""
     return _allowed.get()
 
 
 @contextlib.contextmanager
 def allow_changes(*kinds: str) -> Iterator[None]:
-    """Lets states be restored to a pipeline that was changed on purpose.
+    """Allow states to be restored to a pipeline that was changed on purpose.
 
     Args:
-      *kinds: what may differ: "source", "file", "sampler", "shard", "operation", "component" or
-        "weights".
+        *kinds: The kinds that may differ: "source", "file", "sampler", "shard", "operation", "component" or
+            "weights".
 
-    The position is taken over as it is: after a change of the order or of the records, elements may
-    come twice or never.
+    The position is used unchanged: after a change of the order or of the records, elements may come
+    twice or never.
 
     >>> import grain
     >>> def loader(seed):
@@ -75,12 +75,12 @@ def _checked_kinds(kinds: Iterable[str]) -> frozenset[str]:
 
 
 def allowing(allow: str | Iterable[str]) -> contextlib.AbstractContextManager[None]:
-    """What an argument `allow` means: the name of a change, or several."""
+    """Return the context of an argument `allow`: the kind of a change, or several."""
     return allow_changes(*((allow,) if isinstance(allow, str) else allow))
 
 
 def check_unchanged(saved: Sequence[Line], present: Sequence[Line]) -> None:
-    """Raises, or warns, when two descriptions differ in more than is allowed."""
+    """Raise, or warn, when two fingerprints differ in more than is allowed."""
     if list(saved) == list(present):
         return
     changed = _changed_kinds(saved, present) - allowed_changes()
@@ -97,23 +97,23 @@ def check_unchanged(saved: Sequence[Line], present: Sequence[Line]) -> None:
     raise ChangedPipelineError(
         f"{message}Restore it with the pipeline that saved it. If the change is deliberate, allow it "
         f"by name, with {_as_argument(kinds)} or in `with grain.checkpoint.allow_changes(...)`: the "
-        "position is then taken over as it is, and elements may come twice or never.",
+        "position is then used unchanged, and elements may come twice or never.",
         kinds,
     )
 
 
 def warn_of_mixture(message: str, kinds: Sequence[str]) -> None:
-    """Says that a mixture of named components has changed."""
+    """Warn that a mixture of named components has changed."""
     warnings.warn(
-        f"{message}Each component goes on where it stood; new ones start at their beginning. "
-        f"To say that this is meant, restore with {_as_argument(kinds)}.",
+        f"{message}Each component resumes at its own position; new ones start at their first element. "
+        f"If the change is deliberate, restore with {_as_argument(kinds)}.",
         ChangedMixtureWarning,
         stacklevel=2,
     )
 
 
 def difference(saved: Iterable[str], present: Iterable[str]) -> str:
-    """Two lists of lines as one: `-` only in the first, `+` only in the second.
+    """Return two lists of lines as one: `-` only in the first, `+` only in the second.
 
     >>> print(difference(["a", "b"], ["a", "c"]))
         a
@@ -121,19 +121,19 @@ def difference(saved: Iterable[str], present: Iterable[str]) -> str:
       + c
     """
     lines: list[str] = []
-    for mark, stretch in _stretches(list(saved), list(present)):
-        shown = _around(stretch) if mark == " " else stretch
+    for mark, block in _diff(list(saved), list(present)):
+        shown = _shortened(block) if mark == " " else block
         lines += [f"  {mark} {line}" for line in shown]
     return "\n".join(lines)
 
 
-def _stretches(before: Sequence[T], after: Sequence[T]) -> Iterator[tuple[str, list[T]]]:
-    """What both have (" "), what only the first has ("-") and only the second ("+"), in order.
+def _diff(before: Sequence[T], after: Sequence[T]) -> Iterator[tuple[str, list[T]]]:
+    """Yield the lines of both (" "), only of the first ("-") and only of the second ("+"), in order.
 
-    As few lines as can be are said to have changed. (It is what difflib does, whose import would be a
-    good part of that of `import grain`.)
+    The result has the fewest changed lines. (difflib does the same, but its import would be a good part
+    of the time of `import grain`.)
     """
-    # shared[i][j]: how many lines before[i:] and after[j:] can have in common.
+    # shared[i][j]: the most lines that before[i:] and after[j:] have in common.
     shared = [[0] * (len(after) + 1) for _ in range(len(before) + 1)]
     for i in reversed(range(len(before))):
         for j in reversed(range(len(after))):
@@ -144,7 +144,7 @@ def _stretches(before: Sequence[T], after: Sequence[T]) -> Iterator[tuple[str, l
             )
     i = j = 0
     while i < len(before) or j < len(after):
-        same, gone, come = [], [], []
+        same, removed, added = [], [], []
         while i < len(before) and j < len(after) and before[i] == after[j]:
             same.append(before[i])
             i, j = i + 1, j + 1
@@ -152,29 +152,29 @@ def _stretches(before: Sequence[T], after: Sequence[T]) -> Iterator[tuple[str, l
             i < len(before) and j < len(after) and before[i] == after[j]
         ):
             if j == len(after) or (i < len(before) and shared[i + 1][j] >= shared[i][j + 1]):
-                gone.append(before[i])
+                removed.append(before[i])
                 i += 1
             else:
-                come.append(after[j])
+                added.append(after[j])
                 j += 1
-        yield from ((" ", same), ("-", gone), ("+", come))
+        yield from ((" ", same), ("-", removed), ("+", added))
 
 
-def _around(lines: list[str]) -> list[str]:
-    """A stretch that did not change, without its middle if it is long."""
+def _shortened(lines: list[str]) -> list[str]:
+    """Return unchanged lines, without their middle if they are many."""
     return lines if len(lines) <= 7 else [*lines[:3], f"… {len(lines) - 6} lines", *lines[-3:]]
 
 
 def _changed_kinds(saved: Sequence[Line], present: Sequence[Line]) -> set[str]:
     kinds: set[str] = set()
-    for mark, lines in _stretches(saved, present):
+    for mark, lines in _diff(saved, present):
         if mark != " ":
             kinds |= {_kind_in(line, present if mark == "-" else saved) for line in lines}
     return kinds
 
 
 def _kind_in(line: Line, others: Sequence[Line]) -> str:
-    """The kind of a line's change: that of the component, if all of it came or went."""
+    """Return the kind of a line's change: "component" if all of its component came or went."""
     for depth in range(1, len(line.path) + 1):
         path = line.path[:depth]
         if not any(other.path[:depth] == path for other in others):

@@ -94,7 +94,7 @@ def nested_lines(datasets: Iterable[tuple[Any, Any]]) -> list[Line]:
     """Return the lines of several datasets, each under its name or number."""
     each = list(datasets)
     nested = [
-        line._replace(path=(str(name), *line.path))
+        Line(line.kind, line.text, (str(name), *line.path))
         for name, dataset in each
         for line in dataset.fingerprint()
     ]

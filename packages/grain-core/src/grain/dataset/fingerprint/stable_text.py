@@ -1,4 +1,4 @@
-"""Texts for what users put into a pipeline that are the same in every process and on every day."""
+"""Texts of users' objects in a pipeline that are the same in every process and run."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SCALARS = (bool, int, float, complex, str, bytes)
 
 
 def stable_text(value: Any, level: int = 0) -> str:
-    """A short text of one line that tells apart what gives different elements, as far as it can.
+    """Return a short text of one line that distinguishes values as far as possible.
 
-    Functions are known by name: what is in them, and on which line they stand, is not looked at. An
-    object of a class without a `__repr__` is known by its class and its public numbers and texts.
+    Functions are represented by their name, without their code and line. An object of a class without
+    a `__repr__` is represented by its class and its public numbers and texts.
 
     >>> stable_text({"size": 3, "by": len})
     "{'size': 3, 'by': len}"
@@ -33,7 +33,7 @@ def stable_text(value: Any, level: int = 0) -> str:
 
 
 def stable_line(text: str) -> str:
-    """A text without addresses, on one line, of bounded length.
+    """Return a text without addresses, on one line, of bounded length.
 
     >>> stable_line("<Source object at 0x7f2a5c>")
     '<Source object>'
@@ -56,7 +56,7 @@ def _text(value: Any, level: int) -> str:
     if isinstance(value, functools.partial):
         return f"partial({_arguments([value.func, *value.args], value.keywords, level)})"
     if hasattr(value, "__qualname__"):
-        # A method of an object is known by the object as well.
+        # A bound method is represented by its object as well.
         owner = getattr(value, "__self__", None)
         bound = owner is not None and not isinstance(owner, type) and hasattr(value, "__func__")
         name = str(value.__qualname__)
@@ -81,7 +81,7 @@ def _text(value: Any, level: int) -> str:
         try:
             return repr(value)
         except Exception:
-            return str(kind.__qualname__)  # A checkpoint is not lost for it.
+            return str(kind.__qualname__)  # An error here must not lose a checkpoint.
     public = {
         name: item
         for name, item in sorted(getattr(value, "__dict__", {}).items())
@@ -110,5 +110,5 @@ def _joined(texts: list[str]) -> str:
 
 
 def _digest(data: bytes) -> str:
-    # Enough to notice a change; hashlib would be the slowest part of `import grain`.
+    # Enough to detect a change; hashlib would be the slowest part of `import grain`.
     return f"{zlib.crc32(data):08x}"

@@ -1,1 +1,1 @@
-"""Datasets that are read by turns."""
+"""Datasets that are read interleaved."""

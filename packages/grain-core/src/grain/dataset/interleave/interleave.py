@@ -86,7 +86,9 @@ class InterleaveIterDataset(IterDataset[T]):
 
     def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
         del parents
-        return InterleaveDatasetIterator(self)
+        return InterleaveDatasetIterator(
+            self._datasets, self._cycle_length, self._threads, self._opened_ahead, self._read_ahead
+        )
 
     def __str__(self) -> str:
         return (
@@ -139,28 +141,29 @@ class InterleaveDatasetIterator(ChunkIterator[T]):
     An exhausted dataset is replaced when its slot is due again, not at once.
     """
 
-    def __init__(self, dataset: InterleaveIterDataset[T]):
+    def __init__(
+        self, datasets: Any, cycle_length: int, threads: int, opened_ahead: int, read_ahead: int
+    ):
         super().__init__()
-        self._dataset = dataset
-        self._datasets = dataset._datasets
-        count = min(dataset._cycle_length, len(self._datasets))
+        self._datasets = datasets
+        self._opened_ahead = opened_ahead
+        count = min(cycle_length, len(datasets))
         self._slots = [CycleSlot(number) for number in range(count)]
         self._exhausted = 0  # Number of slots that wait for another dataset.
         self._next_slot = 0
         self._next_dataset = count
         self._future: dict[int, Any] = {}
-        self._opener = IteratorOpener(
-            self._datasets, self._context, dataset._threads, dataset._read_ahead
-        )
+        self._opener = IteratorOpener(datasets, self._context, threads, read_ahead)
         policy = current_policy()
         self._slot_chunk_size = ChunkSizeController(
             policy.interleave_chunk_seconds, policy.max_interleave_chunk
         )
 
     def __str__(self) -> str:
-        count = len(self._datasets)
-        cycle_length = min(self._dataset._cycle_length, count)
-        return f"InterleaveDatasetIterator([{count} datasets], cycle_length={cycle_length})"
+        return (
+            f"InterleaveDatasetIterator([{len(self._datasets)} datasets], "
+            f"cycle_length={len(self._slots)})"
+        )
 
     def _open(self, slot: CycleSlot) -> DatasetIterator[Any]:
         """Return the iterator of a slot, opened at first use."""
@@ -174,7 +177,7 @@ class InterleaveDatasetIterator(ChunkIterator[T]):
         """Open ahead what is to be read next."""
         executor = self._context.executor is not None
         slots = self._slots[self._next_slot :] + self._slots[: self._next_slot]
-        count = 1 if executor else self._dataset._opened_ahead
+        count = 1 if executor else self._opened_ahead
         last = min(self._next_dataset + count, len(self._datasets))
         more = [
             CycleSlot(number, self._future.get(number))

@@ -8,10 +8,11 @@ their order and states never depend on it. An error of an opening is raised when
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from grain._policy import current_policy
 from grain.dataset.chunk import Chunk
@@ -28,7 +29,8 @@ from grain.dataset.map_dataset import MapDataset
 from grain.dataset.parent_cursor import constant
 
 
-class Opened(NamedTuple):
+@dataclasses.dataclass
+class Opened:
     """A dataset that was opened.
 
     Attributes:
@@ -211,12 +213,14 @@ class IteratorOpener:
             if slow_to_read:
                 reading = ahead().reading(iterator, buffer, note)
                 reading.start_prefetch()
-                return opened._replace(iterator=reading, reads_ahead=reading is not iterator)
+                return dataclasses.replace(
+                    opened, iterator=reading, reads_ahead=reading is not iterator
+                )
             try:
-                opened = opened._replace(chunk=iterator.next_chunk(1))
+                opened = dataclasses.replace(opened, chunk=iterator.next_chunk(1))
             except Exception as error:
-                opened = opened._replace(error=error)
-            return opened._replace(seconds=time.perf_counter() - started)
+                opened = dataclasses.replace(opened, error=error)
+            return dataclasses.replace(opened, seconds=time.perf_counter() - started)
 
         return job
 
@@ -278,7 +282,7 @@ def _open(
     started = time.perf_counter()
     iterator = _make(datasets, number, context)
     try:
-        return _at(iterator, state)._replace(seconds=time.perf_counter() - started)
+        return dataclasses.replace(_at(iterator, state), seconds=time.perf_counter() - started)
     except BaseException:
         iterator.close()
         raise

@@ -1,4 +1,4 @@
-"""Packing without padding: sequences are joined and cut at exactly the length of a row."""
+"""Packing without padding: sequences are joined and split at exactly the length of a row."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ Slices = tuple[tuple[int, int], ...]
 
 
 class BOSHandling(enum.Enum):
-    """What happens to the first token of each piece of a packed sequence."""
+    """The handling of the first token of each piece of a packed sequence."""
 
     DO_NOTHING = 1
-    """It stays as it is; the default."""
+    """It stays unchanged; the default."""
     REPLACE_FIRST_TOKEN_WITH_BOS = 2
-    """It becomes `bos_token_id`, so that every piece begins like a document."""
+    """It becomes `bos_token_id`, so that every piece starts like a document."""
 
 
 class ConcatThenSplitIterDataset(IterDataset[dict[str, Any]]):
-    """Joins sequences and cuts them at exactly the target length; what is left begins the next row.
+    """Sequences joined and split at exactly the target length; the rest starts the next row.
 
     Each feature comes with `<name>_segment_ids` and `<name>_positions`, as with
     `FirstFitPackIterDataset`. Padding is only in the last row, and in rows that end early because a
     meta feature has no room.
 
     Args:
-      parent: gives dictionaries of arrays.
-      length_struct: how long each feature of a row is; it names all features of the elements.
-      meta_features: features that are not cut, and get neither segment ids nor positions. When an
-        element is cut, both pieces carry them.
-      split_full_length_features: when False, an element that has the full length already is given
-        in one piece, after the row being filled.
-      bos_handling: what happens to the first token of each piece.
-      bos_features: the features whose first tokens are replaced.
-      bos_token_id: what they are replaced with.
+        parent: A dataset of dictionaries of arrays.
+        length_struct: The length of each feature of a row; it names all features of the elements.
+        meta_features: Features that are not split, and get neither segment ids nor positions. When
+            an element is split, both pieces carry them.
+        split_full_length_features: When False, an element that has the full length already is
+            returned in one piece, after the row being filled.
+        bos_handling: The handling of the first token of each piece.
+        bos_features: The features whose first tokens are replaced.
+        bos_token_id: The replacement.
 
     >>> import grain, numpy as np
     >>> documents = [{"tokens": np.arange(1, n + 1)} for n in (3, 4)]
@@ -82,31 +82,31 @@ class ConcatThenSplitIterDataset(IterDataset[dict[str, Any]]):
         for path, length in zip(layout.paths, layout.lengths, strict=True):
             if length < 1:
                 raise ValueError(f"length_struct[{shown(path)}] must be positive, got {length}")
-        self._layout = layout
-        self._names = [path[0] for path in layout.paths]
-        self._name_set = frozenset(self._names)
+        self.layout = layout
+        self.names = [path[0] for path in layout.paths]
+        self._name_set = frozenset(self.names)
         self._meta = [
             (feature, name)
-            for feature, name in enumerate(self._names)
+            for feature, name in enumerate(self.names)
             if not layout.segmented[feature]
         ]
-        self._split_full = checked_type(
+        self.splits_full_rows = checked_type(
             "split_full_length_features",
             split_full_length_features,
             (bool, np.bool_),
             "True or False",
         )
-        self._bos_token = _checked_bos(bos_handling, bos_features, bos_token_id, meta_features)
-        unknown = sorted(set(bos_features) - set(self._names))
+        self.bos_token = _checked_bos(bos_handling, bos_features, bos_token_id, meta_features)
+        unknown = sorted(set(bos_features) - set(self.names))
         if unknown:
             raise ValueError(
                 f"bos_features {unknown} are not among the features of length_struct, which are "
-                f"{self._names}."
+                f"{self.names}."
             )
-        self._bos_features = [
+        self.bos_features = [
             (feature, name)
-            for feature, name in enumerate(self._names)
-            if self._bos_token is not None and name in bos_features
+            for feature, name in enumerate(self.names)
+            if self.bos_token is not None and name in bos_features
         ]
 
     def make_iterator(
@@ -114,44 +114,44 @@ class ConcatThenSplitIterDataset(IterDataset[dict[str, Any]]):
     ) -> DatasetIterator[dict[str, Any]]:
         return ConcatThenSplitDatasetIterator(parents[0], self)
 
-    def _values(self, element: Any) -> list[Array]:
-        """The features of an element; all of them, and no others."""
+    def features_of(self, element: Any) -> list[Array]:
+        """Return the features of an element, which must be exactly those of the layout."""
         if type(element) is not dict and not isinstance(element, Mapping):
             raise ValueError(
                 f"Parent elements must be unnested dictionaries but got {type(element).__name__}."
             )
         if element.keys() != self._name_set:
             structure = {name: _described(value) for name, value in element.items()}
-            lengths = dict(zip(self._names, self._layout.lengths, strict=True))
+            lengths = dict(zip(self.names, self.layout.lengths, strict=True))
             raise ValueError(
                 f"Parent element has structure {structure} but target sequence length is "
                 f"{lengths}. There must be a sequence length for each feature."
             )
-        values = self._layout.values(element)
+        values = self.layout.values(element)
         for feature, name in self._meta:
-            if len(values[feature]) > self._layout.lengths[feature]:
+            if len(values[feature]) > self.layout.lengths[feature]:
                 raise ValueError(
                     f"Meta feature {name!r} has {len(values[feature])} values, but length_struct "
-                    f"has room for {self._layout.lengths[feature]}; meta features cannot be cut."
+                    f"has room for {self.layout.lengths[feature]}; meta features cannot be split."
                 )
         return values
 
-    def _is_full(self, values: list[Array]) -> bool:
-        """Whether an element fills a row by itself, and fits into it."""
+    def fills_row(self, values: list[Array]) -> bool:
+        """Return whether an element fills a row alone, and fits into it."""
         lengths = list(map(len, values))
-        pairs = list(zip(lengths, self._layout.lengths, strict=True))
+        pairs = list(zip(lengths, self.layout.lengths, strict=True))
         return any(has == room for has, room in pairs) and all(has <= room for has, room in pairs)
 
     def fingerprint_arguments(self) -> dict[str, Any]:
         return {
-            **self._layout.fingerprint_arguments(),
-            "split_full_length_features": self._split_full,
-            "bos_features": [name for _, name in self._bos_features] or None,
-            "bos_token_id": self._bos_token,
+            **self.layout.fingerprint_arguments(),
+            "split_full_length_features": self.splits_full_rows,
+            "bos_features": [name for _, name in self.bos_features] or None,
+            "bos_token_id": self.bos_token,
         }
 
     def infer_element_spec(self) -> Any:
-        return self._layout.packed_spec(get_element_spec(self._parent))
+        return self.layout.packed_spec(get_element_spec(self._parent))
 
 
 def _checked_bos(
@@ -197,30 +197,30 @@ class _Joined:
 
     def __init__(self, dataset: ConcatThenSplitIterDataset, fillers: list[Array]):
         self._dataset = dataset
-        self._layout = dataset._layout
+        self.layout = dataset.layout
         self._fillers = fillers
-        self._row = Row(self._layout)
+        self._row = Row(self.layout)
         self._used = [0] * len(fillers)
 
     def take_whole(self, values: list[Array]) -> bool:
-        """Takes an element if there is room for all of it."""
+        """Take an element if there is room for all of it."""
         used = self._used
         ends = []
-        for value, start, length in zip(values, used, self._layout.lengths, strict=True):
+        for value, start, length in zip(values, used, self.layout.lengths, strict=True):
             end = start + len(value)
             if end > length:
                 return False
             ends.append(end)
-        self._row.add(used, self._layout.fitted(values, self._fillers))
+        self._row.add(used, self.layout.fitted(values, self._fillers))
         self._used = ends
         return True
 
     def take(self, values: list[Array], slices: Slices) -> Slices | None:
-        """Takes as much of an element as there is room for.
+        """Take as much of an element as there is room for.
 
-        Returns what is left: None if nothing is, and `slices` again if nothing could be taken.
+        Return the rest: None if nothing is left, and `slices` again if nothing could be taken.
         """
-        layout, used = self._layout, self._used
+        layout, used = self.layout, self._used
         ends = []
         whole, some = True, False
         for feature, (start, end) in enumerate(slices):
@@ -253,116 +253,118 @@ class _Joined:
         )
 
     def element(self) -> dict[str, Any]:
-        """The row as an element."""
-        row, layout = self._row, self._layout
+        """Return the row as an element."""
+        row, layout = self._row, self.layout
         element: dict[str, Any] = {}
-        for feature, name in enumerate(self._dataset._names):
+        for feature, name in enumerate(self._dataset.names):
             element[name] = row.cells(feature, self._fillers[feature])
             if layout.segmented[feature]:
                 ids_name, positions_name = layout.mark_names[feature]
                 element[ids_name], element[positions_name] = row.marks(feature, layout)
-        for feature, name in self._dataset._bos_features:
+        for feature, name in self._dataset.bos_features:
             pieces = zip(row.starts[feature], row.pieces[feature], strict=True)
             begins = [start for start, piece in pieces if len(piece)]
-            element[name][begins] = self._dataset._bos_token
+            element[name][begins] = self._dataset.bos_token
         return element
 
 
-class _Mark:
-    """A moment when no more was held than the rest of one element: packing can begin again here."""
+class _RestartPoint:
+    """A moment when no more was held than the rest of one element: packing can restart here."""
 
     __slots__ = ("before", "slices")
 
     def __init__(self, before: Callable[[], Any], slices: Slices | None):
         self.before = before
-        """How to find the parent's state before the element whose rest is held."""
+        """Function of the parent's state before the element whose rest is held."""
         self.slices = slices
         """The rest of that element; None if nothing was held at all."""
 
 
-def _state(dataset: ConcatThenSplitIterDataset, mark: _Mark, given: int) -> dict[str, Any]:
-    """The state when `given` rows were given since a mark."""
+def _state(
+    dataset: ConcatThenSplitIterDataset, restart: _RestartPoint, given: int
+) -> dict[str, Any]:
+    """Return the state when `given` rows were returned since a restart point."""
     return {
-        "parent_state": mark.before(),
+        "parent_state": restart.before(),
         "remainder_slices": {
-            name: [-1, -1] if mark.slices is None else list(mark.slices[feature])
-            for feature, name in enumerate(dataset._names)
-            if dataset._layout.segmented[feature]
+            name: [-1, -1] if restart.slices is None else list(restart.slices[feature])
+            for feature, name in enumerate(dataset.names)
+            if dataset.layout.segmented[feature]
         },
         "elements_from_buffer_after_checkpoint": given,
     }
 
 
 class ConcatThenSplitDatasetIterator(ChunkIterator[dict[str, Any]]):
-    """Joins and cuts; goes back to the last moment when it held no more than one remainder."""
+    """Joins and splits; a state refers to the last restart point."""
 
     def __init__(self, parent: DatasetIterator[Any], dataset: ConcatThenSplitIterDataset):
         super().__init__(parent)
         self._dataset = dataset
-        self._feed = ParentCursor(parent)
+        self._cursor = ParentCursor(parent)
         self._begin(None, 0)
 
     def _begin(self, cut_out: Mapping[str, Any] | None, given: int) -> None:
-        self._feed.reset()
-        self._mark = _Mark(self._feed.end(), self._as_slices(cut_out))
-        self._since_mark = 0
-        # The state after what was given last.
-        self._last = (self._mark, given)
+        self._cursor.reset()
+        self._restart_point = _RestartPoint(self._cursor.end(), self._as_slices(cut_out))
+        self._since_restart = 0
+        # The state after the row that was returned last.
+        self._last = (self._restart_point, given)
         self._skip = given
-        # What is held of the next element, if part of it was given before the state was saved.
+        # The rest of the next element, if a part of it was returned before the state was saved.
         self._cut_out = cut_out
         self._joined: _Joined | None = None
         self._fillers: list[Array] = []
         self._full: list[dict[str, Any]] = []
-        self._ready: list[tuple[dict[str, Any], tuple[_Mark, int]]] = []
+        self._ready: list[tuple[dict[str, Any], tuple[_RestartPoint, int]]] = []
 
     def _as_slices(self, cut_out: Mapping[str, Any] | None) -> Slices | None:
         if cut_out is None:
             return None
-        return tuple(tuple(cut_out.get(name, (0, 0))) for name in self._dataset._names)
+        return tuple(tuple(cut_out.get(name, (0, 0))) for name in self._dataset.names)
 
     def _pull(self, limit: int) -> Chunk:
         while len(self._ready) < max(1, limit):
-            elements = self._feed.pull()
+            elements = self._cursor.pull()
             if not elements:
                 self._finish_row()
                 break
-            for place, element in enumerate(elements):
+            for offset, element in enumerate(elements):
                 try:
-                    self._add(place, element)
+                    self._add(offset, element)
                 except Exception as error:
-                    # The element that failed is gone; what was joined before it stays.
-                    self._feed.keep(place + 1)
+                    # The element that failed is lost; the elements before it stay joined.
+                    self._cursor.keep(offset + 1)
                     add_note(
                         error,
                         f"raised in {self._dataset}, over {self._dataset.describe_sources()}.",
                     )
                     taken, self._ready = self._ready, []
-                    return self._fail_after(error, self._run_of(taken))
+                    return self._fail_after(error, self._chunk_of(taken))
                 if len(self._ready) >= limit:
-                    self._feed.keep(place + 1)
+                    self._cursor.keep(offset + 1)
                     break
         taken, self._ready = self._ready[: max(1, limit)], self._ready[max(1, limit) :]
-        return self._run_of(taken)
+        return self._chunk_of(taken)
 
-    def _run_of(self, taken: list[tuple[dict[str, Any], tuple[_Mark, int]]]) -> Chunk:
+    def _chunk_of(self, taken: list[tuple[dict[str, Any], tuple[_RestartPoint, int]]]) -> Chunk:
         if not taken:
             return END
         self._last = taken[-1][1]
-        # Nothing here holds the iterator: one that is dropped goes at once, with all it holds.
-        dataset, marks = self._dataset, [mark for _, mark in taken]
-        return Chunk([row for row, _ in taken], lambda place: _state(dataset, *marks[place]))
+        # Does not hold the iterator: a reference cycle would keep a dropped iterator alive.
+        dataset, states = self._dataset, [state for _, state in taken]
+        return Chunk([row for row, _ in taken], lambda offset: _state(dataset, *states[offset]))
 
-    def _add(self, place: int, element: Any) -> None:
-        """Joins an element to the row being filled, and finishes as many rows as that fills."""
+    def _add(self, offset: int, element: Any) -> None:
+        """Append an element to the row being filled, and finish as many rows as it fills."""
         dataset = self._dataset
         cut_out, self._cut_out = self._cut_out, None
-        values = dataset._values(element)
+        values = dataset.features_of(element)
         is_rest = cut_out is not None
         if cut_out is not None:
             slices = self._rest_of(values, cut_out)
         else:
-            if not dataset._split_full and dataset._is_full(values):
+            if not dataset.splits_full_rows and dataset.fills_row(values):
                 alone = _Joined(dataset, self._fillers_for(values))
                 alone.take_whole(values)
                 self._full.append(alone.element())
@@ -378,46 +380,48 @@ class ConcatThenSplitDatasetIterator(ChunkIterator[dict[str, Any]]):
                 return
             self._finish_row()
             is_rest = is_rest or rest != slices
-            self._mark = _Mark(self._feed.before(place), rest if is_rest else None)
-            self._since_mark = 0
+            self._restart_point = _RestartPoint(
+                self._cursor.before(offset), rest if is_rest else None
+            )
+            self._since_restart = 0
             slices = rest
 
     def _fillers_for(self, values: list[Array]) -> list[Array]:
-        """What fills a row that begins with an element; mostly what filled the one before."""
+        """Return the fillers of a row that starts with an element; mostly those of the row before."""
         known = self._fillers
         if not known or any(
             value.dtype is not filler.dtype or value.shape[1:] != filler.shape[1:]
             for value, filler in zip(values, known, strict=True)
         ):
-            known = self._fillers = self._dataset._layout.fillers(values)
+            known = self._fillers = self._dataset.layout.fillers(values)
         return known
 
     def _rest_of(self, values: list[Array], cut_out: Mapping[str, Any]) -> Slices:
-        """The slices that a state names, checked against the element they belong to."""
+        """Return the slices of a restored state, checked against their element."""
         slices = []
-        for name, value in zip(self._dataset._names, values, strict=True):
+        for name, value in zip(self._dataset.names, values, strict=True):
             start, end = cut_out.get(name, (0, len(value)))
             if not 0 <= start <= end <= len(value):
                 raise ValueError(
                     f"The state for {self} names cells {start}..{end} of {name!r}, but the element "
-                    f"has {len(value)}: the data is not the data this state was saved with."
+                    f"has {len(value)}: the data differs from the data of the checkpoint."
                 )
             slices.append((int(start), int(end)))
         return tuple(slices)
 
     def _finish_row(self) -> None:
-        """Puts the row being filled, and then the elements of full length, among what is ready."""
+        """Append the row being filled, and then the elements of full length, to the rows that are ready."""
         rows = self._full
         if self._joined is not None:
             rows = [self._joined.element(), *rows]
         self._joined, self._full = None, []
         for row in rows:
-            self._since_mark += 1
+            self._since_restart += 1
             if self._skip:
-                # Given before the state was saved that this iterator was set to.
+                # Returned before the restored state was saved.
                 self._skip -= 1
             else:
-                self._ready.append((row, (self._mark, self._since_mark)))
+                self._ready.append((row, (self._restart_point, self._since_restart)))
 
     def _live_state(self) -> Any:
         return _state(self._dataset, *self._last)

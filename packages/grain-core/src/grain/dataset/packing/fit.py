@@ -23,25 +23,25 @@ Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class PackIterDataset(IterDataset[dict[str, Any]], abc.ABC):
-    """Packs sequences into bins; a set of bins is given out when an element fits into none of them.
+    """Sequences packed into bins; a set of bins is returned when an element fits into none of them.
 
     Each feature comes with `<name>_segment_ids`, which number the sequences of a bin from 1 on with
     0 for padding, and with `<name>_positions` inside of each sequence.
 
     Args:
-      parent: gives dictionaries of arrays. An array that is longer than its bin is an error; cut
-        elements with `map` before.
-      length_struct: how long each feature of a bin is.
-      num_packing_bins: how many bins are filled at the same time.
-      seed: chooses the order in which the bins of a set are given out.
-      shuffle_bins: whether that order is random, or the order in which bins were begun.
-      shuffle_bins_group_by_feature: sorts the bins of a set by the mean of this feature's distinct
-        non-zero values, with random order only among equals.
-      meta_features: features that get neither segment ids nor positions. One that is not in
-        `length_struct` is given as the list of the packed elements' values.
-      pack_alignment_struct: sequences start at multiples of these.
-      padding_struct: what fills free cells, 0 if not given.
-      max_sequences_per_bin: how many sequences a bin takes at most.
+        parent: A dataset of dictionaries of arrays. An array that is longer than its bin is an error;
+            trim elements with `map` before.
+        length_struct: The length of each feature of a bin.
+        num_packing_bins: Number of bins that are filled at the same time.
+        seed: Seed of the order in which the bins of a set are returned.
+        shuffle_bins: Whether that order is random, or the order in which bins were started.
+        shuffle_bins_group_by_feature: Feature by whose mean of distinct non-zero values the bins of a
+            set are sorted, with random order only among equals.
+        meta_features: Features that get neither segment ids nor positions. One that is not in
+            `length_struct` is returned as the list of the packed elements' values.
+        pack_alignment_struct: Numbers at multiples of which sequences start.
+        padding_struct: Values of free cells, 0 if not given.
+        max_sequences_per_bin: Most sequences of a bin.
     """
 
     def __init__(
@@ -59,28 +59,28 @@ class PackIterDataset(IterDataset[dict[str, Any]], abc.ABC):
         max_sequences_per_bin: int | None = None,
     ):
         super().__init__(checked_iter_parent(type(self).__name__, parent))
-        self._layout = Layout(
+        self.layout = Layout(
             length_struct,
             meta_features=meta_features,
             pack_alignment_struct=pack_alignment_struct,
             padding_struct=padding_struct,
         )
-        self._num_bins = checked_int("num_packing_bins", num_packing_bins, least=1)
-        self._seed = checked_int("seed", seed, least=0)
-        self._shuffle = shuffle_bins
-        self._max_sequences = None
+        self.num_bins = checked_int("num_packing_bins", num_packing_bins, least=1)
+        self.bin_seed = checked_int("seed", seed, least=0)
+        self.shuffles_bins = shuffle_bins
+        self.max_sequences = None
         if max_sequences_per_bin is not None:
-            self._max_sequences = checked_int(
+            self.max_sequences = checked_int(
                 "max_sequences_per_bin", max_sequences_per_bin, least=-(2**63)
             )
-            if self._max_sequences <= 0:
+            if self.max_sequences <= 0:
                 raise ValueError(
                     "If specified, `max_sequences_per_bin` must be a positive integer, but got "
                     f"{max_sequences_per_bin}."
                 )
-        self._group_by = shuffle_bins_group_by_feature
+        self.group_by = shuffle_bins_group_by_feature
         if shuffle_bins_group_by_feature is not None and shuffle_bins:
-            paths = [*self._layout.paths, *((name,) for name in self._layout.loose)]
+            paths = [*self.layout.paths, *((name,) for name in self.layout.loose)]
             if (shuffle_bins_group_by_feature,) not in paths:
                 raise KeyError(
                     f"shuffle_bins_group_by_feature is {shuffle_bins_group_by_feature!r}, which is "
@@ -88,8 +88,8 @@ class PackIterDataset(IterDataset[dict[str, Any]], abc.ABC):
                 )
 
     @abc.abstractmethod
-    def _choose(self, fits: Flags, used: IndexArray) -> int:
-        """The bin that an element goes to: one where it fits, if there is one."""
+    def choose_bin(self, fits: Flags, used: IndexArray) -> int:
+        """Return the bin of an element: one where it fits, if there is one."""
 
     def make_iterator(
         self, parents: Sequence[DatasetIterator[Any]]
@@ -104,20 +104,20 @@ class PackIterDataset(IterDataset[dict[str, Any]], abc.ABC):
 
     def fingerprint_arguments(self) -> dict[str, Any]:
         return {
-            **self._layout.fingerprint_arguments(),
-            "num_packing_bins": self._num_bins,
-            "seed": self._seed or None,
-            "shuffle_bins": self._shuffle,
-            "shuffle_bins_group_by_feature": self._group_by,
-            "max_sequences_per_bin": self._max_sequences,
+            **self.layout.fingerprint_arguments(),
+            "num_packing_bins": self.num_bins,
+            "seed": self.bin_seed or None,
+            "shuffle_bins": self.shuffles_bins,
+            "shuffle_bins_group_by_feature": self.group_by,
+            "max_sequences_per_bin": self.max_sequences,
         }
 
     def infer_element_spec(self) -> Any:
-        return self._layout.packed_spec(get_element_spec(self._parent))
+        return self.layout.packed_spec(get_element_spec(self._parent))
 
 
 class FirstFitPackIterDataset(PackIterDataset):
-    """Packs each element into the first bin where all of its features fit.
+    """Elements packed into the first bin where all of their features fit.
 
     >>> import grain, numpy as np
     >>> documents = [{"tokens": np.arange(1, n + 1)} for n in (3, 2, 1)]
@@ -135,21 +135,21 @@ class FirstFitPackIterDataset(PackIterDataset):
 
     fingerprint_name = "FirstFitPack"
 
-    def _choose(self, fits: Flags, used: IndexArray) -> int:
+    def choose_bin(self, fits: Flags, used: IndexArray) -> int:
         del used
         return int(fits.argmax())
 
 
 class BestFitPackIterDataset(PackIterDataset):
-    """Packs each element into the fullest bin where all of its features fit.
+    """Elements packed into the fullest bin where all of their features fit.
 
-    The arguments are those of `FirstFitPackIterDataset`. Bins that are nearly full get filled
-    first, which wastes fewer cells.
+    The arguments are those of `FirstFitPackIterDataset`. Nearly full bins are filled first, which
+    wastes fewer cells.
     """
 
     fingerprint_name = "BestFitPack"
 
-    def _choose(self, fits: Flags, used: IndexArray) -> int:
+    def choose_bin(self, fits: Flags, used: IndexArray) -> int:
         return int(np.where(fits, used, -1).argmax())
 
 
@@ -158,29 +158,29 @@ class _BinSet:
 
     def __init__(self, dataset: PackIterDataset, before: Callable[[], Any], values: list[Array]):
         self.before = before
-        """How to find the parent's state before the first element of this set."""
+        """Function of the parent's state before the first element of this set."""
         self.rows: list[Row] = []
         self._dataset = dataset
-        self._layout = dataset._layout
+        self._layout = dataset.layout
         self.fillers = self._layout.fillers(values)
-        bins = dataset._num_bins
-        # The next free cell of each feature in each bin; a bin that may take no more has none.
+        bins = dataset.num_bins
+        # The next free cell of each feature in each bin; a bin that takes no more has none.
         self._free = [np.zeros(bins, np.int64) for _ in values]
         self._used = np.zeros(bins, np.int64)
 
     def add(self, values: list[Array], loose: list[Any]) -> bool:
-        """Packs an element; False if it fits nowhere."""
+        """Pack an element; return False if it fits into no bin."""
         layout, free, rows = self._layout, self._free, self.rows
-        # The bins that hold something, and the first of those that hold nothing.
+        # The bins in use, and the first empty one.
         looked_at = len(rows) + 1
         fits: Any = None
         for cells, length, value in zip(free, layout.lengths, values, strict=True):
             here = cells[:looked_at] <= length - len(value)
             fits = here if fits is None else fits & here
-        number = self._dataset._choose(fits, self._used[:looked_at])
+        number = self._dataset.choose_bin(fits, self._used[:looked_at])
         if not fits[number]:
             return False
-        # Bins may take long to fill: what is part of something larger is not to hold all of it.
+        # Bins may take long to fill: a view must not keep a larger array alive.
         own = layout.fitted(
             [value if value.base is None else value.copy() for value in values], self.fillers
         )
@@ -199,33 +199,33 @@ class _BinSet:
             self._used[number] += end - start
         for values_so_far, value in zip(row.listed, loose, strict=True):
             values_so_far.append(value)
-        if row.count == self._dataset._max_sequences:
+        if row.count == self._dataset.max_sequences:
             free[0][number] = np.iinfo(np.int64).max
         return True
 
 
 class PackDatasetIterator(ChunkIterator[dict[str, Any]]):
-    """Fills sets of bins and gives them out.
+    """Fills sets of bins and returns them.
 
-    The state is the parent's before the first element of the set that is being given out, how many
-    bins of that set were given, and how many in all; restoring packs that set again.
+    The state is the parent's before the first element of the set that is being returned, the number of
+    bins of that set that were returned, and the number of all; restoring packs that set again.
     """
 
     def __init__(self, parent: DatasetIterator[Any], dataset: PackIterDataset):
         super().__init__(parent)
         self._dataset = dataset
-        self._feed = ParentCursor(parent)
+        self._cursor = ParentCursor(parent)
         self._begin(next_row=0, counter=0)
 
     def __str__(self) -> str:
         return f"{type(self).__name__}(packing={type(self._dataset).__name__})"
 
     def _begin(self, next_row: int, counter: int) -> None:
-        self._feed.reset()
+        self._cursor.reset()
         self._filling: _BinSet | None = None
         self._ready: list[dict[str, Any]] = []
-        # Where the set that is given out starts, and the one after it.
-        self._before: Callable[[], Any] = self._feed.end()
+        # The parent's state before the set that is being returned, and before the next one.
+        self._before: Callable[[], Any] = self._cursor.end()
         self._after = self._before
         self._next_row = next_row
         self._counter = counter
@@ -238,57 +238,57 @@ class PackDatasetIterator(ChunkIterator[dict[str, Any]]):
             self._ready = rows
         first, total = self._next_row, len(self._ready)
         rows = self._ready[first : first + max(1, limit)]
-        chunk = self._run_of(rows, first, total)
+        chunk = self._chunk_of(rows, first, total)
         self._next_row += len(rows)
         self._counter += len(rows)
         if self._next_row == total:
             self._ready, self._next_row, self._before = [], 0, self._after
         return chunk
 
-    def _run_of(self, rows: list[dict[str, Any]], first: int, total: int) -> Chunk:
+    def _chunk_of(self, rows: list[dict[str, Any]], first: int, total: int) -> Chunk:
         counter, before, after = self._counter, self._before, self._after
 
-        def state_after(place: int) -> Any:
-            given = first + place + 1
+        def state_after(offset: int) -> Any:
+            given = first + offset + 1
             whole = given == total
-            return _state(after if whole else before, 0 if whole else given, counter + place + 1)
+            return _state(after if whole else before, 0 if whole else given, counter + offset + 1)
 
         return Chunk(rows, state_after)
 
     def _fill(self) -> list[dict[str, Any]] | None:
-        """Packs elements until one fits nowhere; None when there are no more."""
-        layout = self._dataset._layout
-        while elements := self._feed.pull():
-            for place, element in enumerate(elements):
+        """Pack elements until one fits into no bin; return None when there are no more."""
+        layout = self._dataset.layout
+        while elements := self._cursor.pull():
+            for offset, element in enumerate(elements):
                 try:
                     values = layout.values(element)
                     loose = layout.loose_values(element) if layout.loose else []
-                    packed = self._add(place, values, loose)
+                    packed = self._add(offset, values, loose)
                 except Exception as error:
-                    # The element that failed is gone; the others stay packed.
-                    self._feed.keep(place + 1)
+                    # The element that failed is lost; the others stay packed.
+                    self._cursor.keep(offset + 1)
                     add_note(
                         error,
                         f"raised in {self._dataset}, over {self._dataset.describe_sources()}.",
                     )
                     raise
                 if packed is not None:
-                    self._feed.keep(place + 1)
+                    self._cursor.keep(offset + 1)
                     return self._arranged(packed)
         last, self._filling = self._filling, None
-        self._after = self._feed.end()
+        self._after = self._cursor.end()
         return self._arranged(last) if last is not None else None
 
-    def _add(self, place: int, values: list[Array], loose: list[Any]) -> _BinSet | None:
-        """Packs an element; returns the set that had no room for it, if a new one was begun."""
+    def _add(self, offset: int, values: list[Array], loose: list[Any]) -> _BinSet | None:
+        """Pack an element; return the set that had no room for it, if a new one was started."""
         full = self._filling
         if full is not None:
             if full.add(values, loose):
                 return None
-            _check_lengths(self._dataset._layout, values)
-        fresh = _BinSet(self._dataset, self._feed.before(place), values)
+            _check_lengths(self._dataset.layout, values)
+        fresh = _BinSet(self._dataset, self._cursor.before(offset), values)
         if not fresh.add(values, loose):
-            _check_lengths(self._dataset._layout, values)
+            _check_lengths(self._dataset.layout, values)
         self._filling = fresh
         if full is not None:
             self._after = fresh.before
@@ -297,15 +297,15 @@ class PackDatasetIterator(ChunkIterator[dict[str, Any]]):
         return full
 
     def _arranged(self, packed: _BinSet) -> list[dict[str, Any]]:
-        """The bins of a set as elements, in the order in which they are given out."""
+        """Return the bins of a set as elements, in the order in which they are yielded."""
         dataset = self._dataset
-        elements = [_element(dataset._layout, row, packed.fillers) for row in packed.rows]
-        if not dataset._shuffle:
+        elements = [_element(dataset.layout, row, packed.fillers) for row in packed.rows]
+        if not dataset.shuffles_bins:
             return elements
         start = self._counter - self._next_row
-        order = np.random.default_rng(dataset._seed + start).permuted(np.arange(len(elements)))
-        if dataset._group_by is not None:
-            means = np.array([_group(element[dataset._group_by]) for element in elements])
+        order = np.random.default_rng(dataset.bin_seed + start).permuted(np.arange(len(elements)))
+        if dataset.group_by is not None:
+            means = np.array([_group(element[dataset.group_by]) for element in elements])
             # The random numbers decide among equals.
             order = np.lexsort((order, means))
         return [elements[number] for number in order.tolist()]

@@ -17,20 +17,20 @@ _TEXT = "US"
 
 
 class Layout:
-    """Which features a row has, how long each is, and what fills the rest.
+    """The features of a row, their lengths and the values of free cells.
 
-    A feature is found by its path in the element; features inside of another one are possible only
-    below a meta feature, for segment ids are named after features.
+    A feature is found by its path in the element; nested features are possible only below a meta
+    feature, since segment ids are named after features.
 
     Attributes:
-      paths: where each feature lies in an element.
-      lengths: how many cells each feature has.
-      paddings: what fills cells that hold nothing.
-      alignments: each sequence starts at a multiple of these.
-      segmented: for each feature, whether it gets segment ids and positions.
-      mark_names: what segment ids and positions of each feature are called.
-      loose: meta features without a length; their values are listed, not laid into cells.
-      positions: the numbers 0, 1, 2, …, to copy from.
+        paths: The path of each feature in an element.
+        lengths: The number of cells of each feature.
+        paddings: The values of free cells.
+        alignments: Numbers at multiples of which sequences start.
+        segmented: For each feature, whether it gets segment ids and positions.
+        mark_names: The names of segment ids and positions of each feature.
+        loose: Meta features without a length; their values are listed, not laid into cells.
+        positions: The numbers 0, 1, 2, …, to copy from.
     """
 
     def __init__(
@@ -81,12 +81,11 @@ class Layout:
         self.loose = [name for name in meta_features if name not in known]
         self.positions = np.arange(max(self.lengths), dtype=np.int32)
         self._names = [path[0] for path in self.paths]
-        # What segment ids and positions are called.
         self.mark_names = [(f"{name}_segment_ids", f"{name}_positions") for name in self._names]
         self._flat = all(len(path) == 1 for path in self.paths)
 
     def values(self, element: Any) -> list[Array]:
-        """The features of an element, each as an array of at least one dimension."""
+        """Return the features of an element, each as an array of at least one dimension."""
         out = []
         try:
             if self._flat:
@@ -106,7 +105,7 @@ class Layout:
         return out
 
     def loose_values(self, element: Any) -> list[Any]:
-        """The values of the meta features that have no length."""
+        """Return the values of the meta features that have no length."""
         try:
             return [element[name] for name in self.loose]
         except (KeyError, TypeError, IndexError) as error:
@@ -124,9 +123,9 @@ class Layout:
         )
 
     def fillers(self, values: Sequence[Array]) -> list[Array]:
-        """Cells that hold nothing, of each feature; `values` are what is packed first.
+        """Return the free cells of each feature of a row whose first sequences are `values`.
 
-        They also say what may be packed with it: arrays of the same type and shape but for the first
+        Arrays packed with them must have the same type, and the same shape except for the first
         dimension.
         """
         return [
@@ -137,7 +136,7 @@ class Layout:
         ]
 
     def fitted(self, values: list[Array], fillers: list[Array]) -> list[Array]:
-        """Arrays that can be packed with others, or an error that says why they cannot."""
+        """Return arrays that can be packed with others, or raise an error that names the reason."""
         for feature, filler in enumerate(fillers):
             value = values[feature]
             if value.dtype is filler.dtype and value.ndim == 1 and filler.ndim == 1:
@@ -189,9 +188,9 @@ class Row:
     """The sequences of one packed element; arrays are made of them when it is complete.
 
     Attributes:
-      pieces: the sequences of each feature. Segment `i` is piece `i - 1` of every feature.
-      starts: the cells where they start.
-      listed: values of the meta features that have no length.
+        pieces: The sequences of each feature. Segment `i` is piece `i - 1` of every feature.
+        starts: The cells where they start.
+        listed: Values of the meta features that have no length.
     """
 
     __slots__ = ("listed", "pieces", "starts")
@@ -207,13 +206,13 @@ class Row:
         return len(self.pieces[0])
 
     def add(self, starts: Sequence[int], values: Sequence[Array]) -> None:
-        """Adds a sequence of each feature."""
+        """Add a sequence of each feature."""
         for feature, value in enumerate(values):
             self.starts[feature].append(starts[feature])
             self.pieces[feature].append(value)
 
     def cells(self, feature: int, filler: Array) -> Array:
-        """The values of a feature, with the filler where there are none."""
+        """Return the values of a feature, with the filler in free cells."""
         parts = self.pieces[feature]
         if not parts:
             return filler.copy()
@@ -253,7 +252,7 @@ class Row:
 
 
 def flatten(struct: Any, argument: str) -> dict[Path, Any]:
-    """The leaves of nested dictionaries with text keys, by their paths."""
+    """Return the leaves of nested dictionaries with text keys, by path."""
     if not isinstance(struct, Mapping):
         raise TypeError(
             f"{argument} must be a dictionary from feature names, such as {{'tokens': 2048}}, got "
@@ -282,12 +281,12 @@ def _for_each(paths: list[Path], struct: Any, argument: str, default: Any) -> li
 
 
 def shown(path: Path) -> str:
-    """A path as it is written in messages."""
+    """Return a path as messages show it."""
     return "/".join(map(str, path)).join("''")
 
 
 def as_sequence(value: Any, name: str) -> Array:
-    """A feature as an array of at least one dimension."""
+    """Return a feature as an array of at least one dimension."""
     array = np.asarray(value)
     if array.dtype == object and not isinstance(value, np.ndarray):
         raise TypeError(

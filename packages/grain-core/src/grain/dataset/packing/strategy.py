@@ -1,4 +1,4 @@
-"""One door to the ways of packing."""
+"""The choice of a packing strategy by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BINS = 64
 def pack(
     ds: IterDataset[Any], length_struct: Any, strategy: str, options: dict[str, Any]
 ) -> IterDataset[dict[str, Any]]:
-    """Packs the elements of a dataset in one of the ways there are."""
+    """Pack the elements of a dataset with a named strategy."""
     try:
         packer: Any = _STRATEGIES[strategy]
     except (KeyError, TypeError):

@@ -21,7 +21,7 @@ Words = np.ndarray[Any, np.dtype[np.uint32]]
 
 
 def crc32c(data: bytes | memoryview) -> int:
-    """The CRC-32C of some bytes.
+    """Return the CRC-32C of some bytes.
 
     >>> hex(crc32c(b"123456789"))
     '0xe3069283'
@@ -52,7 +52,7 @@ def crc32c(data: bytes | memoryview) -> int:
 
 
 def masked_crc32c(data: bytes | memoryview) -> int:
-    """The checksum as TFRecord files store it, so that checksums of checksums stay good.
+    """Return the checksum as TFRecord files store it, so that checksums of checksums stay useful.
 
     >>> hex(masked_crc32c(b"123456789"))
     '0xc78ab0e5'

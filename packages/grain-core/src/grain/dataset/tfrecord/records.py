@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 else:
     lines = LazyModule("grain.dataset.fingerprint.lines")
 
-# A record is: its length and that one's checksum, its bytes and their checksum.
+# A record is its length, the checksum of that, its bytes, and the checksum of those.
 _HEADER = struct.Struct("<QI")
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
@@ -35,11 +35,11 @@ _GZIP_MAGIC = b"\x1f\x8b"
 class TFRecordIterDataset(IterDataset[bytes]):
     """The records of a TFRecord file, as bytes, in order.
 
-    Checksums are checked. Files that were compressed as a whole, with gzip or zlib, are recognised by
-    what they begin with.
+    Checksums are verified. Files that were compressed as a whole, with gzip or zlib, are recognised by
+    their first bytes.
 
     Args:
-      path: the file. For several files, give one dataset of each to `InterleaveIterDataset`.
+        path: The file. For several files, pass one dataset of each to `InterleaveIterDataset`.
     """
 
     def __init__(self, path: str):
@@ -47,7 +47,7 @@ class TFRecordIterDataset(IterDataset[bytes]):
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(
                 f"path must be the path of one TFRecord file, got {path!r} of type "
-                f"{type(path).__name__}. For several files, give one dataset of each to "
+                f"{type(path).__name__}. For several files, pass one dataset of each to "
                 "grain.experimental.InterleaveIterDataset."
             )
         self._path = os.fspath(path)
@@ -68,16 +68,16 @@ class TFRecordIterDataset(IterDataset[bytes]):
 
 
 class TFRecordDatasetIterator(ChunkIterator[bytes]):
-    """Reads records; the state is where the next one starts in the uncompressed file."""
+    """Reads records; the state is the offset of the next one in the uncompressed file."""
 
     def __init__(self, path: str):
         super().__init__()
         self._path = path
         self._file = _open(path)
-        # One that is dropped closes its file as well.
+        # A dropped iterator closes its file as well.
         weakref.finalize(self, self._file.close)
         self._offset = 0
-        # What was read of the file from `_offset` on.
+        # The bytes that were read from `_offset` on.
         self._ahead = b""
 
     def __str__(self) -> str:
@@ -101,11 +101,11 @@ class TFRecordDatasetIterator(ChunkIterator[bytes]):
             ends.append(self._offset + taken)
         self._offset += taken
         self._ahead = self._ahead[taken:]
-        chunk = Chunk(records, lambda place: {"reader_offset": ends[place]}) if records else END
+        chunk = Chunk(records, lambda offset: {"reader_offset": ends[offset]}) if records else END
         return chunk if error is None else self._fail_after(error, chunk)
 
     def _record(self, start: int) -> bytes | None:
-        """The record that starts `start` bytes into what was read; None at the end of the file."""
+        """Return the record at `start` of the bytes that were read; None at the end of the file."""
         header = self._bytes(start, _HEADER.size)
         if not header:
             return None
@@ -122,7 +122,7 @@ class TFRecordDatasetIterator(ChunkIterator[bytes]):
         return record
 
     def _bytes(self, start: int, count: int) -> bytes:
-        """Bytes from what was read; reads on where they go further."""
+        """Return `count` bytes at `start`, reading more of the file as needed."""
         end = start + count
         while len(self._ahead) < end:
             more = self._file.read(max(_CHUNK, end - len(self._ahead)))
@@ -134,7 +134,7 @@ class TFRecordDatasetIterator(ChunkIterator[bytes]):
     def _checked(self, found: bytes, count: int, start: int, what: str) -> bytes:
         if len(found) < count:
             raise self._invalid(
-                f"its {what} is cut off: fewer than {count} bytes are left, there are {len(found)}",
+                f"its {what} is truncated: {count} bytes are needed, {len(found)} are left",
                 start,
             )
         return found
@@ -142,7 +142,7 @@ class TFRecordDatasetIterator(ChunkIterator[bytes]):
     def _invalid(self, reason: str, start: int) -> ValueError:
         return ValueError(
             f"Not a valid TFRecord at byte {self._offset + start} of {self._path}: {reason}. The "
-            "file is damaged, cut short, or no TFRecord file."
+            "file is damaged, truncated, or no TFRecord file."
         )
 
     def _live_state(self) -> Any:
@@ -156,18 +156,18 @@ class TFRecordDatasetIterator(ChunkIterator[bytes]):
         self._file.seek(offset)
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         super().close()
         self._file.close()
 
 
 def _open(path: str) -> IO[bytes]:
-    """Opens a file for reading, uncompressed on the way if it is compressed."""
+    """Open a file for reading, decompressed if it is compressed."""
     file = open(path, "rb", buffering=0)  # noqa: SIM115 - the iterator closes it
     try:
         start = file.read(_HEADER.size)
         file.seek(0)
-        # The checksum of a first record's length tells it from a compressed file for sure.
+        # The checksum of the first length distinguishes it from a compressed file.
         if len(start) == _HEADER.size:
             checksum = _HEADER.unpack(start)[1]
             if masked_crc32c(start[: _LENGTH.size]) == checksum:
@@ -194,7 +194,7 @@ class _ZlibFile(io.RawIOBase):
     def _start(self) -> None:
         self._file.seek(0)
         self._inflate = zlib.decompressobj()
-        self._place = 0
+        self._position = 0
 
     def readable(self) -> bool:
         return True
@@ -209,19 +209,21 @@ class _ZlibFile(io.RawIOBase):
             found = self._inflate.decompress(compressed, len(view))
             if found:
                 view[: len(found)] = found
-                self._place += len(found)
+                self._position += len(found)
                 return len(found)
             if not compressed:
                 break
         return 0
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        target = offset + (self._place if whence == io.SEEK_CUR else 0)
-        if target < self._place:
+        target = offset + (self._position if whence == io.SEEK_CUR else 0)
+        if target < self._position:
             self._start()
-        while self._place < target and self.readinto(bytearray(min(_CHUNK, target - self._place))):
+        while self._position < target and self.readinto(
+            bytearray(min(_CHUNK, target - self._position))
+        ):
             pass
-        return self._place
+        return self._position
 
     def close(self) -> None:
         self._file.close()
