@@ -114,7 +114,7 @@ def test_an_iterator_of_another_kind_leaves_no_description_of_the_one_before(tmp
 
 
 def test_a_folder_without_a_checkpoint_says_where_it_was_looked_for(tmp_path):
-    with pytest.raises(ValueError, match=r"no state for this process at .*process_0-of-1\.json"):
+    with pytest.raises(ValueError, match=r"no state of this process at .*process_0-of-1\.json"):
         CheckpointHandler().restore(tmp_path, iter(dataset()))
 
 

@@ -70,7 +70,7 @@ def test_a_state_that_cannot_be_restored_is_refused(tmp_path):
     iterator = iter(pipelines.PIPELINES["workers"]())
     with pytest.raises(ValueError, match="part for each of 2 workers") as caught:
         CheckpointHandler().restore(tmp_path, iterator)
-    assert "The state that was restored" in "\n".join(caught.value.__notes__)
+    assert "The state to restore" in "\n".join(caught.value.__notes__)
     close(iterator)
 
 

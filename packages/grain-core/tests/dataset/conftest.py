@@ -1,16 +1,23 @@
-"""Real interrupts, at the moment when the consumer waits."""
+"""Parents of several kinds, a check of states, and interrupts while the consumer waits."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
+
+import grain
+from grain.dataset.interleave.cycle import LatencyMonitor
+
+from ..helpers.pipelines import INLINE, plain, take
 
 # Where the library waits for its threads.
 _WAITING = {"read", "take", "wait"}
@@ -47,3 +54,112 @@ def _interrupting(ready: Callable[[], bool]) -> Iterator[None]:
 def interrupt_in_wait() -> Callable[[Callable[[], bool]], AbstractContextManager[None]]:
     """A context in which Ctrl-C strikes when something is ready and this thread waits."""
     return _interrupting
+
+
+class HandWrittenIterDataset(grain.IterDataset):
+    """A dataset as users write them: it knows no runs, and its state must be asked for in time."""
+
+    def __init__(self, elements: Sequence[Any]):
+        super().__init__()
+        self._elements = elements
+
+    def __iter__(self) -> grain.DatasetIterator:
+        return HandWrittenIterator(self._elements)
+
+
+class HandWrittenIterator(grain.DatasetIterator):
+    def __init__(self, elements: Sequence[Any]):
+        super().__init__()
+        self._elements = elements
+        self._place = 0
+
+    def __next__(self) -> Any:
+        if self._place >= len(self._elements):
+            raise StopIteration
+        self._place += 1
+        return self._elements[self._place - 1]
+
+    def get_state(self) -> dict[str, int]:
+        return {"place": self._place}
+
+    def set_state(self, state: dict[str, int]) -> None:
+        self._place = state["place"]
+
+
+def from_map(elements: Sequence[Any]) -> grain.IterDataset:
+    return grain.MapDataset.source(list(elements)).to_iter_dataset(INLINE)
+
+
+def from_threads(elements: Sequence[Any]) -> grain.IterDataset:
+    dataset = grain.MapDataset.source(list(elements))
+    return dataset.to_iter_dataset(grain.ReadOptions(num_threads=2, prefetch_buffer_size=4))
+
+
+def through_filter(elements: Sequence[Any]) -> grain.IterDataset:
+    doubled = [item for element in elements for item in ((0, element), (1, element))]
+    dataset = grain.MapDataset.source(doubled).to_iter_dataset(INLINE)
+    return dataset.filter(lambda pair: pair[0] == 1).map(lambda pair: pair[1])
+
+
+PARENTS: dict[str, Callable[[Sequence[Any]], grain.IterDataset]] = {
+    "map": from_map,
+    "threads": from_threads,
+    "filter": through_filter,
+    "hand_written": HandWrittenIterDataset,
+    "mapped_hand_written": lambda elements: HandWrittenIterDataset(elements).map(lambda x: x),
+}
+
+
+@pytest.fixture(params=PARENTS.values(), ids=PARENTS.keys())
+def parent_of(request: pytest.FixtureRequest) -> Callable[[Sequence[Any]], grain.IterDataset]:
+    """Makes an iter dataset of elements; every test runs with parents of each kind."""
+    return request.param
+
+
+def assert_resumes(make: Callable[[], Any], limit: int = 1000) -> list[Any]:
+    """Checks that a state taken after any element goes on like the first time, by JSON, twice.
+
+    Returns the elements.
+    """
+    iterator = iter(make())
+    elements: list[Any] = []
+    states = [json.loads(json.dumps(iterator.get_state()))]
+    while len(elements) < limit and (found := take(iterator, 1)):
+        elements += found
+        states.append(json.loads(json.dumps(iterator.get_state())))
+    again = iter(make())
+    for step, state in enumerate(states):
+        fresh = iter(make())
+        fresh.set_state(json.loads(json.dumps(state)))
+        for resumed in (fresh, again, fresh):
+            resumed.set_state(json.loads(json.dumps(state)))
+            assert resumed.get_state() == state, f"state right after it was set, step {step}"
+            rest: list[Any] = []
+            while len(rest) + step < limit and (found := take(resumed, 1)):
+                rest += found
+                here = resumed.get_state()
+                there = iter(make())
+                there.set_state(json.loads(json.dumps(here)))
+                expected = elements[step + len(rest) : step + len(rest) + 2]
+                assert take(there, len(expected)) == expected, f"set twice, step {step}"
+                if len(rest) >= 4:
+                    rest += take(resumed, limit - step - len(rest))
+                    break
+            assert rest == elements[step:], f"resumed at step {step}"
+    return elements
+
+
+@pytest.fixture
+def resumes() -> Callable[..., list[Any]]:
+    return assert_resumes
+
+
+@pytest.fixture
+def as_plain() -> Callable[[Any], Any]:
+    return plain
+
+
+@pytest.fixture
+def nothing_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Datasets that are read by turns get no threads, whatever else the machine does."""
+    monkeypatch.setattr(LatencyMonitor, "slow", property(lambda self: False))

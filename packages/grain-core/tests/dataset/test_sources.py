@@ -110,7 +110,9 @@ def test_a_batched_read_that_gives_another_number_of_records_is_an_error_with_bo
         with pytest.raises(ValueError, match="indices") as caught:
             read()
         name = f"{type(source).__name__}.__getitems__"
-        said = f"{name} gave {20 + source.difference} records for 20 indices (0, 1, 2, 3, 4, ...)"
+        said = (
+            f"{name} returned {20 + source.difference} records for 20 indices (0, 1, 2, 3, 4, ...)"
+        )
         assert said in str(caught.value)
         assert f"SourceMapDataset(source={type(source).__name__})" in caught.value.__notes__[0]
 
@@ -225,7 +227,7 @@ def test_columns_of_another_number_of_records_are_an_error_with_both_counts(diff
 
     ds = Map.source(OddColumns(columns)).batch(3)
     for read in (lambda: ds[1], lambda: list(ds), lambda: list(ds.to_iter_dataset())):
-        with pytest.raises(ValueError, match=r"OddColumns.__getcolumns__ gave") as caught:
+        with pytest.raises(ValueError, match=r"OddColumns.__getcolumns__ returned") as caught:
             read()
         given, asked = map(int, re.findall(r"\d+", str(caught.value))[:2])
         assert given == asked + difference

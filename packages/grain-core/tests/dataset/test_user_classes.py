@@ -410,7 +410,7 @@ def test_too_many_or_too_few_elements_at_a_time_are_an_error_with_both_counts(mo
     ds = above(Miscounting(more))
     for read in (lambda: ds.__getitems__([0, 1]), lambda: ds[0], lambda: next(iter(ds))):
         with pytest.raises(
-            ValueError, match=r"Miscounting.__getitems__ gave (\d+) elements for (\d+)"
+            ValueError, match=r"Miscounting.__getitems__ returned (\d+) elements for (\d+)"
         ) as e:
             read()
         given, asked = map(int, re.findall(r"\d+", str(e.value))[:2])

@@ -319,7 +319,7 @@ WEIGHTS: list[tuple[Any, type[Exception], str]] = [
     ([1, -1], ValueError, r"positive and finite, got \[1, -1\]"),
     ([1, float("inf")], ValueError, "positive and finite"),
     ([1, float("nan")], ValueError, "positive and finite"),
-    ([1, 5e-324], ValueError, "too far apart"),
+    ([1, 5e-324], ValueError, "too large a factor"),
     (["a", "b"], TypeError, "weights that are numbers, got 'a' of type str"),
     ([1, None], TypeError, "weights that are numbers, got None of type NoneType"),
     ("ab", TypeError, "sequence of numbers, got 'ab'"),

@@ -80,7 +80,7 @@ def test_how_a_dataset_ended_that_is_read_by_turns_does_not_matter() -> None:
             ["state['bins'][1]: 2 and 3", "before the ElasticIterator"],
         ),
         ([at(8), {"next_index": 4}], None, ValueError, ["host 1", "'global_next_index'"]),
-        ([{"next_index": 4}], None, ValueError, ["shard of its own", "ElasticIterator"]),
+        ([{"next_index": 4}], None, ValueError, ["same shard index", "ElasticIterator"]),
         ([b"{}"], None, ValueError, ["not that of an ElasticIterator", "b'{}'"]),
         ([at(-8)], None, ValueError, ["global_next_index must be non-negative, got -8"]),
         ([at("8")], None, TypeError, ["global_next_index must be an integer, got '8'"]),
@@ -143,7 +143,7 @@ def test_a_state_of_another_kind_of_pipeline_is_refused_and_changes_nothing() ->
     states = indexed.get_state(), streamed.get_state()
     with pytest.raises(ValueError, match="read in order"):
         indexed.set_state(states[1])
-    with pytest.raises(ValueError, match="found again by its index"):
+    with pytest.raises(ValueError, match="which is read by index"):
         streamed.set_state(states[0])
     for iterator in (indexed, streamed):
         with pytest.raises(KeyError, match="global_next_index"):
@@ -186,7 +186,7 @@ def test_a_state_of_another_kind_of_pipeline_is_refused_and_changes_nothing() ->
                 ElasticIterator(numbers(9), 4, ShardOptions(0, 2)).map(len), 4, ShardOptions(0, 2)
             ),
             ValueError,
-            "part of one shard already",
+            "share of one shard already",
         ),
         (
             lambda: next(
@@ -282,7 +282,7 @@ def test_a_folder_without_all_states_of_one_job_is_refused(tmp_path: pathlib.Pat
     with pytest.raises(ValueError, match="Of 4 hosts the states of hosts 0, 1, 3 are missing"):
         ElasticIterator.read_state(tmp_path)
     save(iterator, tmp_path, 0, 2)
-    with pytest.raises(ValueError, match=r"jobs of 2 and of 4 hosts.*folder of its own"):
+    with pytest.raises(ValueError, match=r"jobs of 2 and of 4 hosts.*separate folder"):
         ElasticIterator.read_state(tmp_path)
 
 
@@ -293,7 +293,7 @@ def test_a_state_with_a_shard_of_its_own_says_why_it_cannot_be_divided_anew(
         own = iter(numbers(12)[index::2].to_iter_dataset(INLINE))
         next(own)
         save(own, tmp_path, index, 2)
-    with pytest.raises(ValueError, match=r"not that of an ElasticIterator.*shard of its own"):
+    with pytest.raises(ValueError, match=r"not that of an ElasticIterator.*same shard index"):
         ElasticIterator.read_state(tmp_path)
 
 

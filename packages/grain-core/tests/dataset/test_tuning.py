@@ -23,7 +23,7 @@ from grain.experimental import (
     pick_performance_config,
 )
 
-from ...helpers.pipelines import INLINE
+from ..helpers.pipelines import INLINE
 
 FREE: dict[str, Any] = {"ram_budget_mb": 1024, "max_workers": 4, "max_buffer_size": None}
 MEGABYTE = 1 << 20

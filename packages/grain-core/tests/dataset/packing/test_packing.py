@@ -399,7 +399,7 @@ def test_a_state_that_does_not_fit_the_data_is_an_error() -> None:
             "elements_from_buffer_after_checkpoint": 0,
         }
     )
-    with pytest.raises(ValueError, match="not the data this state was saved with"):
+    with pytest.raises(ValueError, match="differs from the data of the checkpoint"):
         next(iterator)
 
 

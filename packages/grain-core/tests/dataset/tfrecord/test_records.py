@@ -123,7 +123,7 @@ def test_a_changed_bit_is_an_error_that_names_file_and_place(
 def test_a_file_that_was_cut_short_is_an_error(left: int, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "cut"
     file.write_bytes(PLAIN[:left])
-    with pytest.raises(ValueError, match="cut off"):
+    with pytest.raises(ValueError, match="truncated"):
         list(TFRecordIterDataset(str(file)))
 
 

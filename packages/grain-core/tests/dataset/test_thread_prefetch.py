@@ -17,7 +17,7 @@ from grain.experimental import (
     multithread_prefetch,
 )
 
-from ...helpers.pipelines import INLINE, numbers
+from ..helpers.pipelines import INLINE, numbers
 
 
 def prefetch_threads() -> list[threading.Thread]:

@@ -461,7 +461,7 @@ WRONG: dict[str, list[Wrong]] = {
         Wrong(
             lambda: ex.train_validation_split(BY_INDEX, validation=4, seed=1),
             ValueError,
-            ("validation", "4", "nothing"),
+            ("validation", "4", "empty"),
         ),
         Wrong(
             lambda: ex.train_validation_split(BY_INDEX, validation=1, seed=-1),

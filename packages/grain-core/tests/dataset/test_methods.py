@@ -11,7 +11,7 @@ import pytest
 import grain
 from grain import experimental as ex
 
-from ...helpers.pipelines import INLINE, numbers
+from ..helpers.pipelines import INLINE, numbers
 
 
 class Twice(grain.transforms.FlatMap):

@@ -14,7 +14,7 @@ from grain import experimental as ex
 from grain.dataset.node import DatasetNode
 from grain.dataset.tfrecord.crc32c import masked_crc32c
 
-from ...helpers.pipelines import INLINE
+from ..helpers.pipelines import INLINE
 
 Shard = grain.sharding.ShardOptions
 
