@@ -293,6 +293,14 @@ def test_a_used_source_pickles_small_and_its_copy_reads(source):
     assert same(source[40], copy[40])
 
 
+def test_a_source_of_many_columns_and_files_pickles_small(tmp_path):
+    wide = pa.table({f"column {number}": [1.0] for number in range(300)})
+    for number in range(10):
+        pq.write_table(wide, tmp_path / f"{number}.parquet")
+    source = ParquetDataSource(str(tmp_path / "*.parquet"))
+    assert len(pickle.dumps(source)) < 20_000
+
+
 def _ids(source, indices, queue):
     queue.put([int(row["id"]) for row in source.__getitems__(indices)])
 

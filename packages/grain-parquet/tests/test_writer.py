@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from parquet_data import zoo
 
-from grain_parquet import ParquetDataSource
+from grain_parquet import ParquetDataSource, ParquetFileError
 from grain_parquet.writer import write_elements
 
 
@@ -111,6 +111,16 @@ def test_row_groups_have_the_requested_size_and_fewer_large_rows(tmp_path, monke
     monkeypatch.setattr("grain_parquet.writer._GROUP_BYTES", 1000)
     write_elements(path, ({"a": b"x" * 600} for _ in range(6)))
     assert pq.read_metadata(path).num_row_groups == 3
+
+
+def test_damage_of_a_written_file_is_detected(tmp_path) -> None:
+    path = tmp_path / "a.parquet"
+    write_elements(path, ({"a": i} for i in range(1000)), compression="none")
+    with path.open("r+b") as file:
+        file.seek(500)  # inside of the first page
+        file.write(b"\xff")
+    with pytest.raises(ParquetFileError, match="checksum"):
+        list(ParquetDataSource(path))
 
 
 def test_elements_that_are_no_dicts_are_one_column(tmp_path) -> None:

@@ -117,7 +117,9 @@ class _GrowingFile:
 
     def _open(self, schema: pa.Schema) -> None:
         self._schema = schema
-        self._writer = pq.ParquetWriter(self._path, schema, compression=self._compression)
+        self._writer = pq.ParquetWriter(
+            self._path, schema, compression=self._compression, write_page_checksum=True
+        )
 
     def _rewrite(self, schema: pa.Schema) -> None:
         """Rewrite the file with another schema, group by group."""
