@@ -31,6 +31,7 @@ MARKS = {
     "passed": "✓",
     "expected failure": "expected",
     "unexpected pass": "**unexpected pass**",
+    "not run": "**not run**",
     "failed": "**failed**",
 }
 GOOD = {"passed", "skipped", "expected failure"}

@@ -28,12 +28,13 @@ ALL = frozenset(
 
 
 def write(directory: str) -> None:
-    table = np.arange(COUNT, dtype=np.float32)[:, None] + np.arange(WIDTH, dtype=np.float32)
-    table.tofile(path_in(directory))
+    for name, count in (("records", COUNT), ("larger", 40 * COUNT)):
+        table = np.arange(count, dtype=np.float32)[:, None] + np.arange(WIDTH, dtype=np.float32)
+        table.tofile(path_in(directory, name))
 
 
-def path_in(directory: str) -> str:
-    return os.path.join(directory, "records")
+def path_in(directory: str, name: str = "records") -> str:
+    return os.path.join(directory, name)
 
 
 def parse(data: bytes) -> dict[str, Any]:
@@ -46,8 +47,8 @@ class GoodSource:
 
     capabilities = ALL
 
-    def __init__(self, directory: str):
-        self._path = path_in(directory)
+    def __init__(self, directory: str, name: str = "records"):
+        self._path = path_in(directory, name)
         self._length = os.path.getsize(self._path) // (4 * WIDTH)
 
     def __len__(self) -> int:
@@ -93,9 +94,9 @@ class GoodStream(grain.IterDataset):
 
     capabilities = frozenset()
 
-    def __init__(self, directory: str):
+    def __init__(self, directory: str, name: str = "records"):
         super().__init__()
-        self.path = path_in(directory)
+        self.path = path_in(directory, name)
 
     def __iter__(self) -> Any:
         return GoodIterator(self.path)

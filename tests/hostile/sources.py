@@ -61,6 +61,22 @@ class WrapsAround(GoodSource):
         return super().__getitem__(operator.index(index) % COUNT)
 
 
+class CountsBackByOneOnly(GoodSource):
+    """`source[-1]` is the last record, but other negative indices are refused."""
+
+    def __getitem__(self, index: Any) -> Any:
+        index = operator.index(index)
+        return super().__getitem__(COUNT - 1 if index == -1 else index)
+
+
+class MirrorsNegativeIndices(GoodSource):
+    """`source[-1]` is the first record."""
+
+    def __getitem__(self, index: Any) -> Any:
+        index = operator.index(index)
+        return super().__getitem__(-index - 1 if index < 0 else index)
+
+
 class RefusesNumpyIntegers(GoodSource):
     def __getitem__(self, index: Any) -> Any:
         if type(index) is not int:
@@ -158,6 +174,14 @@ class PicklesAllData(GoodSource):
     def __init__(self, directory: str):
         super().__init__(directory)
         self._data = b"x" * 2**20
+
+
+class PicklesItsOffsets(GoodSource):
+    """The pickle of a small source is small, but it grows with the number of records."""
+
+    def __init__(self, directory: str, name: str = "records"):
+        super().__init__(directory, name)
+        self._offsets = [4 * WIDTH * index for index in range(self._length)]
 
 
 class PicklesRecordsRead(GoodSource):

@@ -227,6 +227,12 @@ class StreamPicklesAllData(GoodStream):
         self.data = bytes(range(256)) * 4096
 
 
+class StreamPicklesItsOffsets(GoodStream):
+    def __init__(self, directory: str, name: str = "records"):
+        super().__init__(directory, name)
+        self.offsets = list(range(0, os.path.getsize(self.path), 4 * WIDTH))
+
+
 class StreamReadsTheClock(_Stream):
     class iterator(GoodIterator):
         def __next__(self) -> Any:

@@ -81,12 +81,15 @@ HOSTILE: tuple[Hostile, ...] = (
     source(
         sources.ClaimsTooMany,
         "check_all_indices_readable",
+        also="check_expected_elements",
         perhaps=LOADERS,
     ),
     source(sources.ClaimsTooFew, "check_expected_elements"),
     source(sources.OffByOne, "check_expected_elements"),
     source(sources.RaisesKeyError, "check_out_of_range_index"),
     source(sources.WrapsAround, "check_out_of_range_index"),
+    source(sources.CountsBackByOneOnly, "check_out_of_range_index"),
+    source(sources.MirrorsNegativeIndices, "check_out_of_range_index"),
     source(sources.RefusesNumpyIntegers, "check_numpy_integer_index"),
     source(
         sources.HoldsAHandle,
@@ -104,6 +107,11 @@ HOSTILE: tuple[Hostile, ...] = (
         sources.LivesInAModuleVariable, "check_pickle_across_processes", also="check_loader_workers"
     ),
     source(sources.PicklesAllData, "check_pickle_size"),
+    source(
+        sources.PicklesItsOffsets,
+        "check_pickle_growth",
+        make_larger=functools.partial(sources.PicklesItsOffsets, name="larger"),
+    ),
     source(sources.PicklesRecordsRead, "check_pickle_size"),
     source(sources.ReadsTheClock, "check_repeatable_read", perhaps=ANY, elements=None),
     source(
@@ -257,6 +265,11 @@ HOSTILE: tuple[Hostile, ...] = (
         also="check_stream_workers",
     ),
     stream(streams.StreamPicklesAllData, "check_pickle_size"),
+    stream(
+        streams.StreamPicklesItsOffsets,
+        "check_pickle_growth",
+        make_larger=functools.partial(streams.StreamPicklesItsOffsets, name="larger"),
+    ),
     stream(streams.StreamReadsTheClock, "check_repeatable_read", perhaps=ANY, elements=None),
     stream(streams.StreamOrderedByHash, "check_repeatable_across_processes", elements=None),
     stream(

@@ -15,7 +15,7 @@ from typing import Any
 from grain._lazy import LazyModule
 from grain.cli import source_reader
 from grain.cli.command import Command, CommandError, at_least
-from grain.cli.output import print_json, table
+from grain.cli.output import counted, print_json, table
 from grain.cli.progress import Progress
 from grain.cli.source_reader import INPUT_ERRORS, SourceReader, reason
 from grain.tree import nbytes
@@ -57,7 +57,7 @@ class ReadMode:
             parts.append(f"batches of {self.batch}")
         for number, noun in ((self.threads, "thread"), (self.workers, "worker")):
             if number:
-                parts.append(f"{number} {noun}{'' if number == 1 else 's'}")
+                parts.append(counted(number, noun))
         return ", ".join(parts)
 
 

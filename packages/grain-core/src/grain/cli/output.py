@@ -26,6 +26,16 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with a noun in singular or plural.
+
+    Example:
+        >>> counted(1, "case"), counted(2, "case")
+        ('1 case', '2 cases')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def stdout_to_stderr() -> contextlib.AbstractContextManager[Any]:
     """Redirect the output of imported plugins to stderr; stdout is for the command's results."""
     return contextlib.redirect_stdout(sys.stderr)

@@ -10,7 +10,7 @@ from typing import Any
 from grain.cli import source_reader
 from grain.cli.command import Command, CommandError, at_least
 from grain.cli.describe import Leaf, leaves_of
-from grain.cli.output import print_json, table
+from grain.cli.output import counted, print_json, table
 from grain.cli.source_reader import SourceReader
 
 _WIDTH_IN_PIPES = 120
@@ -87,7 +87,7 @@ def _start(reader: SourceReader, start: int) -> int:
 def _extent(reader: SourceReader) -> str:
     if reader.length is None:
         return "elements in sequence"
-    return f"{reader.length:,} element{'' if reader.length == 1 else 's'}"
+    return counted(reader.length, "element")
 
 
 def _width() -> int:

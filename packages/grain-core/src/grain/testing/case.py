@@ -13,6 +13,12 @@ from grain.testing.former_names import current_name
 DEFAULT_PICKLE_BYTES = 32 * 1024
 """Default limit of a pickle's size: room for paths and offsets, not for records."""
 
+DEFAULT_CHECK_TIMEOUT = 60.0
+"""Default limit of seconds per check."""
+
+DEFAULT_BUDGET = 300.0
+"""Default limit of seconds for all checks of a case."""
+
 
 class CaseKind(enum.StrEnum):
     """The contract that a case is checked against."""
@@ -62,6 +68,8 @@ class Case:
         make: Returns a new instance of the source or transform, equal on every call. It is also
             called in other processes, so it should be a module-level function. With `prepare` it
             receives the prepared directory.
+        make_larger: Returns an instance with at least ten times as many elements, made like
+            `make`. With it, the kit checks that a pickle does not grow with the data.
         kind: The contract to check.
         prepare: Writes the data to the directory of the case; called once.
         elements: All elements expected, in order; for a transform, its results.
@@ -73,6 +81,8 @@ class Case:
             from a pattern or a remote path.
         mutates_input: Whether the transform is documented to change its input in place.
         pickle_bytes: The largest size of a pickled instance.
+        check_timeout: The largest number of seconds per check.
+        budget: The largest number of seconds for all checks.
         spec: The name of the plugin's spec that the case covers.
         expected_failures: Checks that are known to fail: `{name: (kind, reason)}`. A name that is
             not a check of this kind fails, and so does a listed check that passes.
@@ -86,6 +96,7 @@ class Case:
 
     name: str
     make: Callable[..., Any]
+    make_larger: Callable[..., Any] | None = None
     kind: CaseKind = CaseKind.MAP_SOURCE
     prepare: Callable[[str], Any] | None = None
     elements: Sequence[Any] | None = None
@@ -95,6 +106,8 @@ class Case:
     ways: Mapping[Capability, Callable[..., Any]] = field(default_factory=dict)
     mutates_input: bool = False
     pickle_bytes: int = DEFAULT_PICKLE_BYTES
+    check_timeout: float = DEFAULT_CHECK_TIMEOUT
+    budget: float = DEFAULT_BUDGET
     spec: str = ""
     expected_failures: Mapping[str, ExpectedFailure] = field(default_factory=dict)
 
@@ -103,9 +116,13 @@ class Case:
         freeze(self, "kind", CaseKind(self.kind))
         if not self.name or not isinstance(self.name, str):
             raise ValueError(f"Case(name=…) got {self.name!r}, expected a non-empty string.")
-        for name, function in {"make": self.make, "prepare": self.prepare}.items():
+        for name in ("make", "make_larger", "prepare"):
+            function = getattr(self, name)
             if not callable(function) and (name == "make" or function is not None):
                 raise TypeError(f"Case({name}=…) got {function!r}, expected a function.")
+        for name in ("check_timeout", "budget"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"Case({name}=…) got {getattr(self, name)!r}, expected seconds.")
         if self.capabilities is not None:
             freeze(self, "capabilities", _capabilities(self.capabilities))
         freeze(self, "ways", {Capability(key): way for key, way in self.ways.items()})

@@ -40,7 +40,8 @@ class Check:
 
     Attributes:
         area: The part of the contract it belongs to.
-        function: Takes a `Subject`, and raises an AssertionError when the sentence does not hold.
+        function: Takes a `Subject`; raises an AssertionError when the sentence does not hold, and
+            `NotApplicable` when the case has nothing to check.
         kinds: The kinds of cases it applies to.
         needs: The capability that the case must declare, if any.
     """
@@ -94,6 +95,7 @@ CHECKS: tuple[Check, ...] = (
     Check("picklable", pickling.check_pickle_used_instance, EACH),
     Check("picklable", pickling.check_pickle_across_processes, EACH),
     Check("picklable", pickling.check_pickle_size, EACH),
+    Check("picklable", pickling.check_pickle_growth, SOURCES),
     #
     Check("deterministic", determinism.check_repeatable_read, EACH),
     Check("deterministic", determinism.check_repeatable_across_instances, EACH),

@@ -34,6 +34,9 @@ class Outcome(enum.StrEnum):
     SKIPPED = "skipped"
     """The check does not apply to the case."""
 
+    NOT_RUN = "not run"
+    """The time budget was used up, or another check hangs."""
+
 
 GOOD = frozenset({Outcome.PASSED, Outcome.EXPECTED_FAILURE, Outcome.SKIPPED})
 """The outcomes that need no action."""
@@ -72,10 +75,16 @@ class Report:
     """Results of all checks of one case.
 
     A report that lacks a check of the case's kind is not ok, so no check can be dropped silently.
+
+    Attributes:
+        case: The case.
+        results: The results, in the order of the checks.
+        notes: Remarks, such as that only a sample of a long source was read.
     """
 
     case: Case
     results: tuple[Result, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -109,7 +118,7 @@ class Report:
 
     def table(self) -> str:
         """Return a table of all checks, with reason and fix for each failure."""
-        lines = [self.summary()]
+        lines = [self.summary(), *(f"  note: {note}" for note in self.notes)]
         width = max((len(result.check) for result in self.results), default=0)
         areas = max((len(result.area) for result in self.results), default=0)
         for result in self.results:
@@ -118,7 +127,7 @@ class Report:
             )
             if result.outcome is not Outcome.PASSED:
                 lines += _indented("", result.reason)
-            if not result.ok:
+            if not result.ok and result.outcome is not Outcome.NOT_RUN:
                 lines += _indented("contract: ", result.contract)
                 lines += _indented("fix: ", result.fix)
         lines += [f"  {name} has no result" for name in self.missing]
@@ -133,6 +142,7 @@ class Report:
             "capabilities": sorted(c.value for c in self.case.capabilities or ()),
             "ok": self.ok,
             "missing": list(self.missing),
+            "notes": list(self.notes),
             "results": [
                 {
                     "check": result.check,

@@ -15,7 +15,10 @@ from grain.plugins.spec import PluginSpec
 from grain.testing.case import Case, CaseKind
 from grain.testing.registry import CHECKS, Check, checks_for
 from grain.testing.report import Outcome, Report, Result
-from grain.testing.subject import Subject
+from grain.testing.subject import NotApplicable, Subject
+from grain.testing.time_limit import TimeLimitError, call_with_limit
+
+_HANG_FIX = "Find out why the call does not return, or raise the case's check_timeout."
 
 
 def run(case: Case) -> Report:
@@ -32,11 +35,16 @@ def run(case: Case) -> Report:
     """
     subject = Subject(case)
     results = [check_one(check, subject) for check in checks_for(case)]
-    return Report(case=case, results=(*results, *unknown_names(case)))
+    notes = () if subject.hung_check else subject.notes()
+    return Report(case=case, results=(*results, *unknown_names(case)), notes=notes)
 
 
 def check_one(check: Check, subject: Subject) -> Result:
-    """Run one check on a subject."""
+    """Run one check on a subject, within its time limit.
+
+    After a check that hangs, no other check of the subject is run: the check is still running, and
+    most others would hang in the same way.
+    """
     case = subject.case
     expected = case.expected_failures.get(check.name)
     make = functools.partial(
@@ -44,20 +52,32 @@ def check_one(check: Check, subject: Subject) -> Result:
     )
     if not check.applies_to(case):
         assert check.needs is not None
-        undeclared = f"the case does not declare {check.needs.value!r}"
-        if expected is not None:
-            return make(
-                outcome=Outcome.FAILED,
-                reason=f"{undeclared}, but lists this check in expected_failures.",
-                fix="Remove it from the case's expected_failures, or declare the capability.",
-            )
-        return make(outcome=Outcome.SKIPPED, reason=undeclared)
+        return make(**_skipped(case, check, f"the case does not declare {check.needs.value!r}"))
+    if subject.hung_check:
+        return make(
+            outcome=Outcome.NOT_RUN,
+            reason=f"{subject.hung_check} hangs and is still running.",
+            fix=f"Fix {subject.hung_check} first.",
+        )
+    limit = min(case.check_timeout, case.budget - subject.seconds)
+    if limit <= 0:
+        return make(
+            outcome=Outcome.NOT_RUN,
+            reason=f"the checks before took the time budget of {case.budget:g} s.",
+            fix="Make the case smaller or faster, or raise its budget.",
+        )
     started = time.perf_counter()
-    reason = _reason(check, subject)
-    seconds = time.perf_counter() - started
+    try:
+        reason = _reason(check, subject, limit)
+    except NotApplicable as skip:
+        return make(**_skipped(case, check, str(skip)))
+    finally:
+        seconds = time.perf_counter() - started
+        subject.seconds += seconds
     if expected is None:
         outcome = Outcome.PASSED if reason is None else Outcome.FAILED
-        return make(outcome=outcome, reason=reason or "", seconds=seconds)
+        fix = _HANG_FIX if subject.hung_check else check.fix
+        return make(outcome=outcome, reason=reason or "", fix=fix, seconds=seconds)
     if reason is None:
         return make(
             outcome=Outcome.UNEXPECTED_PASS,
@@ -70,6 +90,16 @@ def check_one(check: Check, subject: Subject) -> Result:
         reason=f"{expected.kind.value}: {expected.reason}",
         seconds=seconds,
     )
+
+
+def _skipped(case: Case, check: Check, reason: str) -> dict[str, Any]:
+    if check.name not in case.expected_failures:
+        return {"outcome": Outcome.SKIPPED, "reason": reason}
+    return {
+        "outcome": Outcome.FAILED,
+        "reason": f"{reason}, but the case lists this check in expected_failures.",
+        "fix": "Remove the check from the case's expected_failures.",
+    }
 
 
 def unknown_names(case: Case) -> list[Result]:
@@ -127,16 +157,21 @@ def _with_capabilities(case: Case, specs: dict[str, PluginSpec]) -> Case:
     return replace(case, capabilities=specs[case.spec].capabilities)
 
 
-def _reason(check: Check, subject: Subject) -> str | None:
-    """Return why the check fails; None when it passes."""
+def _reason(check: Check, subject: Subject, limit: float) -> str | None:
+    """Return why the check fails; None when it passes. `NotApplicable` is raised."""
     if not __debug__:
         raise RuntimeError("Checks are assertions, which `python -O` removes: run without -O.")
     try:
-        check.function(subject)
+        call_with_limit(check.function, subject, limit)
     except AssertionError as error:
         # pytest's assertion rewriting appends the compared values.
         message = str(error).partition("\nassert ")[0]
         return message or "an assertion in the source failed."
+    except NotApplicable:
+        raise
+    except TimeLimitError as error:
+        subject.hung_check = check.name
+        return str(error)
     except Exception as error:
         return _described(error)
     return None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from grain.plugins.discovery import Settings, read_plugin
@@ -15,11 +16,13 @@ from grain.plugins.spec import Plugin
 from grain.testing.apply import apply_all
 from grain.testing.case import Case, CaseKind
 from grain.testing.compare import snapshot
+from grain.testing.sampling import MOST_INDICES, MOST_STREAM_ELEMENTS, sample_indices
 from grain.testing.subprocess_probe import ProbeResult, probe_subprocess
 from grain.version import __version__
 
-MOST_INDICES = 64
-"""The number of records read from a long source, spread over the whole source."""
+
+class NotApplicable(Exception):  # noqa: N818 (an outcome, not an error)
+    """Raised by a check that has nothing to check in a case; the check is skipped."""
 
 
 class Subject:
@@ -35,10 +38,18 @@ class Subject:
         >>> indexing.check_all_indices_readable(subject)
         >>> subject.elements
         [0, 2, 4, 6, 8]
+
+    Attributes:
+        case: The case.
+        seconds: The time spent in checks.
+        hung_check: The name of a check that exceeded its time limit and is still running; empty
+            otherwise.
     """
 
     def __init__(self, case: Case):
         self.case = case
+        self.seconds = 0.0
+        self.hung_check = ""
 
     @functools.cached_property
     def directory(self) -> str | None:
@@ -57,14 +68,42 @@ class Subject:
         return make() if self.directory is None else make(self.directory)
 
     @functools.cached_property
+    def sampled_indices(self) -> Sequence[int]:
+        """The indices of a map source that the checks try to read; see `sampling`."""
+        return sample_indices(len(self.fresh()))
+
+    @functools.cached_property
     def indices(self) -> Sequence[int]:
         """The sampled indices of a map source that are readable."""
         source = self.fresh()
-        length = len(source)
-        wanted = range(length)
-        if length > MOST_INDICES:
-            wanted = range(0, length, -(-length // MOST_INDICES))
-        return [index for index in wanted if _is_readable(source, index)]
+        return [index for index in self.sampled_indices if _is_readable(source, index)]
+
+    @property
+    def stream_limit(self) -> int:
+        """The number of elements to read of a stream, which may be endless."""
+        expected = (self.case.length or 0, len(self.case.elements or ()))
+        return max(MOST_STREAM_ELEMENTS, *expected) + 1
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether `elements` are only the start of a longer stream."""
+        is_stream = self.case.kind is CaseKind.ITER_SOURCE
+        return is_stream and len(self.elements) == self.stream_limit
+
+    def notes(self) -> tuple[str, ...]:
+        """Return remarks for the report: which elements of a long source were read."""
+        kind = self.case.kind
+        try:
+            if kind is CaseKind.MAP_SOURCE and (length := len(self.fresh())) > MOST_INDICES:
+                return (
+                    f"read a seeded sample of {MOST_INDICES} of {length:,} records, the first and"
+                    " the last included.",
+                )
+            if self.is_truncated:
+                return (f"read only the first {self.stream_limit} elements of the stream.",)
+        except Exception:  # the checks report it
+            pass
+        return ()
 
     def read(self, instance: Any, order: Sequence[int] | None = None) -> list[Any]:
         """Return a snapshot of each element of an instance, taken as the element was read.
@@ -75,13 +114,17 @@ class Subject:
         """
         return list(map(snapshot, self.read_live(instance, order)))
 
-    def read_live(self, instance: Any, order: Sequence[int] | None = None) -> Any:
+    def read_live(self, instance: Any, order: Sequence[int] | None = None) -> Iterable[Any]:
         """Yield the elements themselves."""
         if self.case.kind is CaseKind.MAP_SOURCE:
             return (instance[index] for index in (self.indices if order is None else order))
         if self.case.kind is CaseKind.TRANSFORM:
             return apply_all(instance, [copy.deepcopy(e) for e in self.case.inputs], order)
-        return iter(instance)
+        return itertools.islice(instance, self.stream_limit)
+
+    def rest(self, iterator: Any, step: int = 0) -> list[Any]:
+        """Return snapshots of the elements of a stream's iterator after the first `step` ones."""
+        return list(map(snapshot, itertools.islice(iterator, self.stream_limit - step)))
 
     @functools.cached_property
     def elements(self) -> list[Any]:
@@ -97,7 +140,7 @@ class Subject:
     def subprocess(self) -> ProbeResult:
         """Observations of a subprocess with a different hash seed; started once."""
         indices = self.indices if self.case.kind is CaseKind.MAP_SOURCE else None
-        return probe_subprocess(self.case, self.directory, indices)
+        return probe_subprocess(self.case, self.directory, indices, self.stream_limit)
 
 
 def _is_readable(source: Any, index: int) -> bool:

@@ -7,6 +7,7 @@ that it makes itself.
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import os
 import pickle
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,8 @@ from grain.testing.case import Case, CaseKind
 from grain.testing.compare import snapshot
 from grain.version import __version__
 
-_TIMEOUT_SECONDS = 120
+# Below the time limit of the check that waits for the subprocess.
+_TIMEOUT_FRACTION = 0.9
 _PROGRAM = (
     "import json, sys\n"
     "sys.path[:] = json.loads(sys.argv[1])\n"
@@ -73,10 +75,14 @@ class ProbeResult:
 
 
 def probe_subprocess(
-    case: Case, directory: str | None, indices: Sequence[int] | None
+    case: Case, directory: str | None, indices: Sequence[int] | None, stream_limit: int
 ) -> ProbeResult:
     """Start the subprocess and return its observations."""
-    job: dict[str, Any] = {"indices": None if indices is None else list(indices)}
+    job: dict[str, Any] = {
+        "indices": None if indices is None else list(indices),
+        "stream_limit": stream_limit,
+    }
+    timeout = _TIMEOUT_FRACTION * case.check_timeout
     arguments = () if directory is None else (directory,)
     job["case"] = _dumps((case.kind, case.make, arguments, list(case.inputs)))
     kept = None  # stays alive while the subprocess reads: shared memory may belong to the instance
@@ -91,18 +97,20 @@ def probe_subprocess(
         with open(job_path, "wb") as file:
             pickle.dump(job, file)
         command = [sys.executable, "-c", _PROGRAM, json.dumps(sys.path), job_path, result_path]
-        done = subprocess.run(
-            command,
-            env={**os.environ, "PYTHONHASHSEED": _different_hash_seed()},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_TIMEOUT_SECONDS,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                command,
+                env={**os.environ, "PYTHONHASHSEED": _different_hash_seed()},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=timeout,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return _failed(f"The process did not end within {timeout:.3g} s.")
         if done.returncode or not os.path.exists(result_path):
             output = done.stderr.decode(errors="replace").strip()[-2000:]
-            error = f"The process ended with exit code {done.returncode}. Its output:\n{output}"
-            return ProbeResult(made=Observation(error=error), sent=Observation(error=error))
+            return _failed(f"The process ended with exit code {done.returncode}:\n{output}")
         with open(result_path, "rb") as file:
             result: ProbeResult = pickle.load(file)
     del kept
@@ -120,7 +128,7 @@ def main(job_path: str, result_path: str) -> None:
     else:
 
         def observe(instance: Callable[[], Any]) -> Observation:
-            return _observe(instance, kind, job["indices"], inputs)
+            return _observe(instance, kind, job, inputs)
 
         # The pickled instance first: `make` may set module state that hides what a pickle lacks.
         error = job.get("error")
@@ -131,19 +139,23 @@ def main(job_path: str, result_path: str) -> None:
 
 
 def _observe(
-    make: Callable[[], Any], kind: CaseKind, indices: Sequence[int], inputs: Sequence[Any]
+    make: Callable[[], Any], kind: CaseKind, job: Mapping[str, Any], inputs: Sequence[Any]
 ) -> Observation:
     try:
         instance = make()
         if kind is CaseKind.MAP_SOURCE:
-            elements = [snapshot(instance[index]) for index in indices]
+            elements = [snapshot(instance[index]) for index in job["indices"]]
         elif kind is CaseKind.TRANSFORM:
             elements = [snapshot(result) for result in apply_all(instance, copy.deepcopy(inputs))]
         else:
-            elements = [snapshot(element) for element in instance]
+            elements = [snapshot(each) for each in itertools.islice(instance, job["stream_limit"])]
         return Observation(elements=_dumps(elements), text=repr(instance))
     except Exception:
         return Observation(error=traceback.format_exc(limit=-3))
+
+
+def _failed(error: str) -> ProbeResult:
+    return ProbeResult(made=Observation(error=error), sent=Observation(error=error))
 
 
 def _dumps(value: Any) -> bytes:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from dataclasses import replace
 from typing import Any
 
 from grain._lazy import LazyModule
-from grain.cli.command import Command, CommandError
-from grain.cli.output import table
+from grain.cli.command import Command, CommandError, at_least
+from grain.cli.output import counted, table
 from grain.version import __version__
 
 # Lazy: no other command needs loaders and datasets.
@@ -21,6 +22,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", help="the name of the plugin in `grain plugins list`")
     parser.add_argument("--json", metavar="FILE", help="write the reports as JSON")
     parser.add_argument("--badge", metavar="FILE", help="write a badge as SVG")
+    parser.add_argument(
+        "--budget",
+        type=at_least(0.001, float),
+        metavar="SECONDS",
+        help="the time limit of each case (default: the budget of the case, 300 s)",
+    )
     parser.add_argument(
         "--checks", action="store_true", help="list the checks and their contracts, and run none"
     )
@@ -35,6 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.name:
         raise CommandError("conformance needs the NAME of a plugin; see `grain plugins list`.")
     cases = _testing.cases_of(arguments.name)
+    if arguments.budget is not None:
+        cases = [_with_budget(case, arguments.budget) for case in cases]
     reports = []
     for case in cases:
         report = _testing.run(case)
@@ -45,14 +54,28 @@ def run(arguments: argparse.Namespace) -> int:
         _write(arguments.json, json.dumps(_as_data(arguments.name, ok, reports), indent=2) + "\n")
     if arguments.badge:
         _write(arguments.badge, _testing.badge_svg(reports))
-    failures = [(report.case.name, each) for report in reports for each in report.failures]
+    # The first report is about the plugin's metadata.
+    extent = f"metadata and {counted(len(reports) - 1, 'case')} checked"
     if ok:
-        print(f"{arguments.name}: the contract is kept ({len(reports)} cases).")
+        print(f"{arguments.name}: all contracts are kept, {extent}.")
         return 0
-    print(f"{arguments.name}: the contract is broken in {len(failures)} places.")
-    for name, result in failures:
-        print(f"  {name}: {result.check}\n    fix: {result.fix}")
+    count = sum(len(report.failures) for report in reports)
+    print(f"{arguments.name}: {counted(count, 'check')} failed, {extent}. Start with:")
+    for report in reports:
+        if report.failures:
+            print(_first_failure(report))
     return 1
+
+
+def _first_failure(report: Any) -> str:
+    """Return the first failure of a report, which often causes the others, since checks build up."""
+    first, *others = report.failures
+    more = f" ({counted(len(others), 'more failure')} may follow from it)" if others else ""
+    return f"  {report.case.name}: {first.check}{more}\n    fix: {first.fix}"
+
+
+def _with_budget(case: Any, seconds: float) -> Any:
+    return replace(case, budget=seconds, check_timeout=min(seconds, case.check_timeout))
 
 
 def _as_data(name: str, ok: bool, reports: list[Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from grain.cli.command import Command
-from grain.cli.output import print_json, stdout_to_stderr, table
+from grain.cli.output import counted, print_json, stdout_to_stderr, table
 from grain.cli.plugins.rendering import HEADER, as_data, eager_note, row
 from grain.plugins import default_manager
 from grain.plugins.import_conflicts import import_conflicts
@@ -42,12 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"note: {note}")
     for problem in problems:
         print(f"problem: {problem}")
-    print(f"{_count(len(plugins), 'plugin')}, {_count(len(problems), 'problem')}.")
+    print(f"{counted(len(plugins), 'plugin')}, {counted(len(problems), 'problem')}.")
     return 1 if problems else 0
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 COMMAND = Command(

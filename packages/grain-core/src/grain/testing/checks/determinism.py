@@ -87,7 +87,9 @@ def check_concurrent_reads(subject: Subject) -> None:
                     faults.append(f"element {index}, read in a thread: {found}")
                     return
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(_THREADS)]
+    threads = [
+        threading.Thread(target=work, args=(number,), daemon=True) for number in range(_THREADS)
+    ]
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)  # switch threads far more often, so that races show
     try:

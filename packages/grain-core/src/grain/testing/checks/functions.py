@@ -11,7 +11,7 @@ import numpy as np
 from grain import transforms
 from grain.testing.apply import apply
 from grain.testing.compare import expect_same_all
-from grain.testing.subject import Subject
+from grain.testing.subject import NotApplicable, Subject
 
 
 def check_result_type(subject: Subject) -> None:
@@ -66,7 +66,7 @@ def check_input_not_mutated(subject: Subject) -> None:
     Copy before changing (`{**element, …}`, `array.copy()`), or set `mutates_input=True` in the case.
     """
     if subject.case.mutates_input:
-        return
+        raise NotApplicable("the case declares mutates_input")
     transform = subject.fresh()
     inputs = [copy.deepcopy(element) for element in subject.case.inputs]
     for index, element in enumerate(inputs):

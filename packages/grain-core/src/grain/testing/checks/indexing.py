@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from grain.testing.case import CaseKind
 from grain.testing.compare import difference, expect_same, expect_same_all
-from grain.testing.subject import Subject
+from grain.testing.subject import NotApplicable, Subject
 
 
 def check_all_indices_readable(subject: Subject) -> None:
@@ -19,8 +20,7 @@ def check_all_indices_readable(subject: Subject) -> None:
     source = subject.fresh()
     length = len(source)
     assert operator.index(length) >= 0, f"len(source) is {length!r}, expected 0 or more."
-    unread = sorted(set(_sampled(length)) - set(subject.indices))
-    for index in unread:
+    for index in sorted({*subject.sampled_indices} - {*subject.indices}):
         try:
             source[index]
         except Exception as error:
@@ -35,34 +35,40 @@ def check_expected_elements(subject: Subject) -> None:
     Compare the case's `elements` and `length` with the prepared data; one of them is wrong.
     """
     case = subject.case
+    if case.length is None and case.elements is None:
+        raise NotApplicable("the case states neither elements nor length")
+    is_map = case.kind is CaseKind.MAP_SOURCE
     if case.length is not None:
-        count = len(subject.fresh()) if case.kind == "map-source" else len(subject.elements)
+        count = len(subject.fresh() if is_map else subject.elements)
         assert count == case.length, f"expected {case.length} elements, got {count}."
     if case.elements is not None:
-        expect_same_all(list(case.elements), subject.elements, "the case's expected elements")
+        expected = list(case.elements)
+        if is_map:
+            count = len(subject.fresh())
+            assert count == len(expected), f"expected {len(expected)} elements, got {count}."
+            expected = [expected[index] for index in subject.indices]
+        expect_same_all(expected, subject.elements, "the case's expected elements")
 
 
 def check_out_of_range_index(subject: Subject) -> None:
-    """Check that an index outside of the source raises IndexError.
+    """Check that an index outside of the source raises IndexError; negative ones may count back.
 
-    Check `0 <= index < len(self)` first. `source[-1]` may also be the last record, as in a list.
+    Check `0 <= index < len(self)` first, or support all of -len(self) to -1 like a list: then
+    `source[-1]` is the last record.
     """
     source = subject.fresh()
     length = len(source)
     for index in (length, length + 1, 2 * length + 7, -length - 1):
-        _expect_index_error(source, index, length)
-    if length:
-        try:
-            last = source[-1]
-        except IndexError:
-            return
-        except Exception as error:
-            raise AssertionError(f"source[-1] raised {error!r}, not an IndexError.") from error
-        expect_same(
-            source[length - 1],
-            last,
-            "source[-1] neither raises IndexError nor returns the last record",
-        )
+        is_error = _is_index_error(source, index, length)
+        assert is_error, f"source[{index}] of {length} records raised no IndexError."
+    negative = [index - length for index in subject.indices]
+    refused = [index for index in negative if _is_index_error(source, index, length)]
+    assert not refused or refused == negative, (
+        f"source[{refused[0]}] of {length} records raises IndexError, but other negative indices do not."
+    )
+    if not refused:
+        for index, expected in zip(negative, subject.elements, strict=True):
+            expect_same(expected, source[index], f"source[{index}] is not source[{index + length}]")
 
 
 def check_numpy_integer_index(subject: Subject) -> None:
@@ -73,6 +79,8 @@ def check_numpy_integer_index(subject: Subject) -> None:
     source = subject.fresh()
     for index, expected in zip(subject.indices, subject.elements, strict=True):
         for kind in (np.int64, np.int32, np.uint32, np.intp):
+            if index > np.iinfo(kind).max:
+                continue
             try:
                 actual = source[kind(index)]
             except Exception as error:
@@ -83,17 +91,13 @@ def check_numpy_integer_index(subject: Subject) -> None:
             assert found is None, f"source[np.{kind.__name__}({index})] differs: {found}."
 
 
-def _expect_index_error(source: Any, index: int, length: int) -> None:
+def _is_index_error(source: Any, index: int, length: int) -> bool:
     try:
-        element = source[index]
+        source[index]
     except IndexError:
-        return
+        return True
     except Exception as error:
         raise AssertionError(
             f"source[{index}] of {length} records raised {error!r}, not an IndexError."
         ) from error
-    raise AssertionError(f"source[{index}] of {length} records returned {element!r:.80}.")
-
-
-def _sampled(length: int) -> range:
-    return range(length) if length <= 64 else range(0, length, -(-length // 64))
+    return False

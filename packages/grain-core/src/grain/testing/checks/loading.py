@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable
 from typing import Any
 
 from grain.dataset.base import MapDataset
@@ -10,12 +11,12 @@ from grain.loader.data_loader import DataLoader
 from grain.options import MultiprocessingOptions, ReadOptions
 from grain.plugins.spec import Capability
 from grain.samplers import IndexSampler
-from grain.testing.compare import expect_same_all, snapshot
-from grain.testing.subject import Subject
+from grain.testing.compare import expect_same, expect_same_all, snapshot
+from grain.testing.sampling import MOST_STREAM_ELEMENTS, sample_steps
+from grain.testing.subject import NotApplicable, Subject
 
 _SHARDS = 3
 _WORKERS = 2
-_MOST_STATES = 24
 
 
 def check_loader_order(subject: Subject) -> None:
@@ -24,10 +25,10 @@ def check_loader_order(subject: Subject) -> None:
     Fix the failures listed above first: they are usually the cause.
     """
     source = subject.fresh()
-    if not len(source):
-        return  # no sampler takes an empty source
+    _expect_records(source)
     expected = _in_sampled_order(source)
-    expect_same_all(expected, list(_loader(subject, source, 0)), "a loader without workers")
+    with iter(_loader(subject, source, 0)) as iterator:
+        expect_same_all(expected, _first(iterator), "a loader without workers")
 
 
 def check_loader_resume(subject: Subject) -> None:
@@ -35,21 +36,23 @@ def check_loader_resume(subject: Subject) -> None:
 
     Records must depend on their index alone, and `repr(source)`, which is in the state, on the data.
     """
-    if not len(subject.fresh()):
-        return
-    iterator = iter(_loader(subject, subject.fresh(), 0))
-    states, elements = [iterator.get_state()], []
-    for element in iterator:
-        elements.append(snapshot(element))
-        states.append(iterator.get_state())
-    for step in _spread(len(states)):
+    _expect_records(subject.fresh())
+    with iter(_loader(subject, subject.fresh(), 0)) as iterator:
+        states, elements = [iterator.get_state()], []
+        for element in itertools.islice(iterator, MOST_STREAM_ELEMENTS):
+            elements.append(snapshot(element))
+            states.append(iterator.get_state())
+    for step in sample_steps(len(states)):
         # A new source, as after a restart.
-        resumed = iter(_loader(subject, subject.fresh(), 0))
-        try:
-            resumed.set_state(states[step])
-        except Exception as error:
-            raise AssertionError(f"the state after {step} records was refused: {error}") from error
-        expect_same_all(elements[step:], list(resumed), f"resumed after {step} records")
+        with iter(_loader(subject, subject.fresh(), 0)) as resumed:
+            try:
+                resumed.set_state(states[step])
+            except Exception as error:
+                raise AssertionError(
+                    f"the state after {step} records was refused: {error}"
+                ) from error
+            rest = _first(resumed, MOST_STREAM_ELEMENTS - step)
+        expect_same_all(elements[step:], rest, f"resumed after {step} records")
 
 
 def check_loader_workers(subject: Subject) -> None:
@@ -58,12 +61,11 @@ def check_loader_workers(subject: Subject) -> None:
     An unpickled source must read the same records in a new process; it must not count its readers.
     """
     source = subject.fresh()
-    if not len(source):
-        return
+    _expect_records(source)
     inline, parallel = (iter(_loader(subject, source, count)) for count in (0, _WORKERS))
     expected, elements = [], []
     try:
-        for step, element in enumerate(inline):
+        for step, element in enumerate(itertools.islice(inline, MOST_STREAM_ELEMENTS)):
             expected.append(snapshot(element))
             try:
                 elements.append(snapshot(next(parallel)))
@@ -73,7 +75,7 @@ def check_loader_workers(subject: Subject) -> None:
                 raise AssertionError(f"a worker process failed: {error!r}") from error
             same = inline.get_state() == parallel.get_state()
             assert same, f"the states after {step + 1} records differ between 0 and 2 workers."
-        elements += [snapshot(element) for element in parallel]
+        elements += _first(parallel, MOST_STREAM_ELEMENTS - len(elements))
     finally:
         for iterator in (inline, parallel):
             iterator.close()
@@ -86,11 +88,18 @@ def check_shards_partition_records(subject: Subject) -> None:
     Records must depend on their index alone, not on the records read before.
     """
     whole = subject.fresh()
+    shards = [MapDataset.source(subject.fresh())[shard::_SHARDS] for shard in range(_SHARDS)]
+    count = sum(map(len, shards))
+    assert count == len(whole), f"{_SHARDS} shards of {len(whole)} records have {count} records."
+    if len(whole) > MOST_STREAM_ELEMENTS:
+        for index, element in zip(subject.indices, subject.elements, strict=True):
+            actual = shards[index % _SHARDS][index // _SHARDS]
+            expect_same(element, actual, f"record {index}, in shard {index % _SHARDS}")
+        return
     elements = [snapshot(whole[index]) for index in range(len(whole))]
-    for shard in range(_SHARDS):
-        dataset = MapDataset.source(subject.fresh())[shard::_SHARDS]
-        actual = list(dataset.to_iter_dataset(_read_options(subject)))
-        expect_same_all(elements[shard::_SHARDS], actual, f"shard {shard} of {_SHARDS}")
+    for number, shard in enumerate(shards):
+        actual = list(shard.to_iter_dataset(_read_options(subject)))
+        expect_same_all(elements[number::_SHARDS], actual, f"shard {number} of {_SHARDS}")
 
 
 def check_stream_workers(subject: Subject) -> None:
@@ -103,7 +112,7 @@ def check_stream_workers(subject: Subject) -> None:
     elements = []
     middle: Any = None
     try:
-        for element in iterator:
+        for element in itertools.islice(iterator, subject.stream_limit):
             elements.append(snapshot(element))
             if len(elements) == (len(subject.elements) + 1) // 2:
                 middle = iterator.get_state()
@@ -115,8 +124,8 @@ def check_stream_workers(subject: Subject) -> None:
     if middle is not None:
         resumed = iter(subject.fresh())
         resumed.set_state(middle)
-        rest = list(map(snapshot, resumed))
-        expected = subject.elements[(len(subject.elements) + 1) // 2 :]
+        step = (len(subject.elements) + 1) // 2
+        rest, expected = subject.rest(resumed, step), subject.elements[step:]
         expect_same_all(expected, rest, f"resumed without workers from a state of {_WORKERS}")
 
 
@@ -141,12 +150,14 @@ def _read_options(subject: Subject) -> ReadOptions:
 
 def _in_sampled_order(source: Any) -> list[Any]:
     sampler = _sampler(source)
-    keys = [sampler[position].record_key for position in range(len(source))]
+    keys = [sampler[n].record_key for n in range(min(len(source), MOST_STREAM_ELEMENTS))]
     return [snapshot(source[key]) for key in keys]
 
 
-def _spread(count: int) -> Sequence[int]:
-    """Return all steps, or a spread of many that includes the last."""
-    if count <= _MOST_STATES:
-        return range(count)
-    return [*range(0, count - 1, -(-count // _MOST_STATES)), count - 1]
+def _first(iterator: Iterable[Any], count: int = MOST_STREAM_ELEMENTS) -> list[Any]:
+    return list(map(snapshot, itertools.islice(iterator, count)))
+
+
+def _expect_records(source: Any) -> None:
+    if not len(source):
+        raise NotApplicable("no sampler accepts an empty source")

@@ -7,11 +7,15 @@ from typing import Any
 
 import cloudpickle
 
+from grain.testing.case import CaseKind
 from grain.testing.compare import expect_same_all
-from grain.testing.subject import Subject
+from grain.testing.subject import NotApplicable, Subject
 
 _GROWTH = 4096
 """Bytes that a pickle may gain by reading: room for a cached length or offset, not for records."""
+
+_LARGER_GROWTH = 256
+"""Bytes that the pickle of a larger source may have more: room for longer names and numbers."""
 
 
 def check_pickle_new_instance(subject: Subject) -> None:
@@ -60,6 +64,25 @@ def check_pickle_size(subject: Subject) -> None:
     used = _size(instance)
     assert used <= fresh + _GROWTH, (
         f"reading {len(subject.elements)} elements made the pickle grow from {fresh} to {used} bytes."
+    )
+
+
+def check_pickle_growth(subject: Subject) -> None:
+    """Check that the size of a pickle does not grow with the number of elements.
+
+    Exclude indexes and offsets in `__getstate__`, and read or compute them again on first use.
+    """
+    if subject.case.make_larger is None:
+        raise NotApplicable("the case has no make_larger")
+    source, larger = subject.fresh(), subject.fresh(subject.case.make_larger)
+    if subject.case.kind is CaseKind.MAP_SOURCE:
+        assert len(larger) >= 10 * max(1, len(source)), (
+            f"make_larger returned {len(larger)} records; make returned {len(source)}, so expected"
+            f" {10 * max(1, len(source))} or more."
+        )
+    small, large = _size(source), _size(larger)
+    assert large <= small + _LARGER_GROWTH, (
+        f"the pickle has {small} bytes, and {large} bytes for a larger source."
     )
 
 

@@ -12,7 +12,7 @@ from grain.plugins.metadata import CORE, ISOLATED, load_object
 from grain.plugins.spec import Capability, Kind, Status
 from grain.testing.apply import KINDS
 from grain.testing.case import Case
-from grain.testing.subject import Subject
+from grain.testing.subject import NotApplicable, Subject
 
 CHECKED_KINDS = frozenset({Kind.MAP_SOURCE, Kind.ITER_SOURCE, Kind.TRANSFORM})
 """The kinds of specs that need cases."""
@@ -72,7 +72,7 @@ def check_core_requirement_bounded(subject: Subject) -> None:
     """
     candidate = subject.fresh()
     if candidate.distribution is None:
-        return  # no package, no metadata
+        raise NotApplicable("the plugin has no distribution")
     found = [line for line in candidate.requires if _distribution_of(line) == CORE]
     assert found, f"{candidate.distribution} does not require {CORE}."
     for line in found:

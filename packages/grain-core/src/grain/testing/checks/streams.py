@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from grain.dataset.base import DatasetIterator, IterDataset
 from grain.testing.compare import difference, expect_same, expect_same_all, snapshot
-from grain.testing.subject import Subject
-
-_MOST_STATES = 24
+from grain.testing.sampling import sample_steps
+from grain.testing.subject import NotApplicable, Subject
 
 
 def check_iter_dataset_types(subject: Subject) -> None:
@@ -36,7 +34,7 @@ def check_iterators_independent(subject: Subject) -> None:
     first = iter(dataset)
     taken = [snapshot(element) for element in itertools.islice(first, 2)]
     expect_same_all(subject.elements, subject.read(dataset), "a second iterator")
-    rest = [snapshot(element) for element in first]
+    rest = subject.rest(first, len(taken))
     expect_same_all(subject.elements, taken + rest, "the first iterator, continued")
 
 
@@ -45,6 +43,8 @@ def check_exhaustion_is_final(subject: Subject) -> None:
 
     Remember the end; do not restart or raise another exception.
     """
+    if subject.is_truncated:
+        raise NotApplicable(f"the stream does not end within {len(subject.elements)} elements")
     iterator = iter(subject.fresh())
     for _ in iterator:
         pass
@@ -65,9 +65,9 @@ def check_state_restores_new_iterator(subject: Subject) -> None:
     `set_state`.
     """
     dataset = subject.fresh()
-    states = _states(dataset)
-    for step in _spread(len(states)):
-        actual = _resume(iter(subject.fresh()), snapshot(states[step]), step)
+    states = _states(subject, dataset)
+    for step in sample_steps(len(states)):
+        actual = _resume(subject, iter(subject.fresh()), snapshot(states[step]), step)
         expect_same_all(subject.elements[step:], actual, f"from the state after {step} elements")
 
 
@@ -77,16 +77,18 @@ def check_state_restores_used_iterator(subject: Subject) -> None:
     Replace everything in `set_state`, buffers included, and do not modify its argument.
     """
     dataset = subject.fresh()
-    states = _states(dataset)
+    states = _states(subject, dataset)
     iterator = iter(dataset)
-    for step in _spread(len(states)):
+    for step in sample_steps(len(states)):
         state = states[step]
         what = f"from the state after {step} elements, in a used iterator"
-        expect_same_all(subject.elements[step:], _resume(iterator, state, step), what)
+        expect_same_all(subject.elements[step:], _resume(subject, iterator, state, step), what)
         # Restore again mid-stream: prefetched elements must be discarded.
         iterator.set_state(snapshot(states[0]))
         next(iterator, None)
-        expect_same_all(subject.elements[step:], _resume(iterator, state, step), f"again {what}")
+        expect_same_all(
+            subject.elements[step:], _resume(subject, iterator, state, step), f"again {what}"
+        )
 
 
 def check_state_json_round_trip(subject: Subject) -> None:
@@ -96,8 +98,8 @@ def check_state_json_round_trip(subject: Subject) -> None:
     with `int()`.
     """
     dataset = subject.fresh()
-    states = _states(dataset)
-    for step in _spread(len(states)):
+    states = _states(subject, dataset)
+    for step in sample_steps(len(states)):
         try:
             read = json.loads(json.dumps(states[step]))
         except (TypeError, ValueError) as error:
@@ -105,7 +107,7 @@ def check_state_json_round_trip(subject: Subject) -> None:
                 f"the state {states[step]!r:.120} is not JSON: {error}."
             ) from error
         expect_same(states[step], read, f"the state after {step} elements, through JSON")
-        actual = _resume(iter(dataset), read, step)
+        actual = _resume(subject, iter(dataset), read, step)
         expect_same_all(subject.elements[step:], actual, f"from JSON after {step} elements")
 
 
@@ -117,7 +119,7 @@ def check_state_is_snapshot(subject: Subject) -> None:
     iterator = iter(subject.fresh())
     taken = [iterator.get_state()]
     snapshots = [snapshot(taken[0])]
-    for _ in iterator:
+    for _ in itertools.islice(iterator, subject.stream_limit):
         taken.append(iterator.get_state())
         snapshots.append(snapshot(taken[-1]))
     for step, (then, now) in enumerate(zip(snapshots, taken, strict=True)):
@@ -131,8 +133,8 @@ def check_get_state_without_side_effects(subject: Subject) -> None:
     Read no element and move no position in `get_state`.
     """
     iterator = iter(subject.fresh())
-    elements = []
-    while True:
+    elements: list[Any] = []
+    while len(elements) < subject.stream_limit:
         first, second = (snapshot(iterator.get_state()) for _ in range(2))
         expect_same(first, second, "the state of two calls")
         try:
@@ -142,26 +144,20 @@ def check_get_state_without_side_effects(subject: Subject) -> None:
     expect_same_all(subject.elements, elements, "read with a `get_state` call per element")
 
 
-def _states(dataset: Any) -> list[Any]:
+def _states(subject: Subject, dataset: Any) -> list[Any]:
     """Return a snapshot of the state before the first element and after each element."""
     iterator = iter(dataset)
     states = [snapshot(iterator.get_state())]
-    for _ in iterator:
+    for _ in itertools.islice(iterator, subject.stream_limit):
         states.append(snapshot(iterator.get_state()))
     return states
 
 
-def _resume(iterator: Any, state: Any, step: int) -> list[Any]:
+def _resume(subject: Subject, iterator: Any, state: Any, step: int) -> list[Any]:
     try:
         iterator.set_state(state)
-        return [snapshot(element) for element in iterator]
+        return subject.rest(iterator, step)
     except Exception as error:
         raise AssertionError(
             f"resuming from the state after {step} elements raised {error!r}."
         ) from error
-
-
-def _spread(count: int) -> Sequence[int]:
-    if count <= _MOST_STATES:
-        return range(count)
-    return [*range(0, count - 1, -(-count // _MOST_STATES)), count - 1]

@@ -16,7 +16,7 @@ from grain.plugins.metadata import load_object
 from grain.plugins.spec import Kind, PluginSpec
 from grain.testing.case import Case
 from grain.testing.compare import expect_same, expect_same_all
-from grain.testing.subject import Subject
+from grain.testing.subject import NotApplicable, Subject
 
 _MANY = 5000
 _FOREIGN = (b"", b"of another writer", b"[7]")
@@ -117,9 +117,10 @@ def check_decoder_inverts_writer(subject: Subject) -> None:
 
     Mark encoded records, for instance by their first bytes, and decode only marked records.
     """
-    for format_ in _formats(subject):
-        if not format_.spec.decoder:
-            continue
+    formats = [format_ for format_ in _formats(subject) if format_.spec.decoder]
+    if not formats:
+        raise NotApplicable("no spec of the plugin names a decoder")
+    for format_ in formats:
         for record in _FOREIGN:
             try:
                 decoded = format_.decode(record)
@@ -198,10 +199,12 @@ class _Format:
 
 def _formats(subject: Subject) -> Iterator[_Format]:
     """Yield each source of the plugin that has a writer."""
-    for spec in subject.plugin.specs:
-        if spec.writer:
-            decode = load_object(spec.decoder) if spec.decoder else _unchanged
-            yield _Format(spec, load_object(spec.target), load_object(spec.writer), decode)
+    specs = [spec for spec in subject.plugin.specs if spec.writer]
+    if not specs:
+        raise NotApplicable("no spec of the plugin names a writer")
+    for spec in specs:
+        decode = load_object(spec.decoder) if spec.decoder else _unchanged
+        yield _Format(spec, load_object(spec.target), load_object(spec.writer), decode)
 
 
 def _written_cases(subject: Subject) -> Iterator[tuple[str, _Format, list[Any]]]:

@@ -69,7 +69,7 @@ def grain(tmp_path: Path):
 def test_a_conforming_plugin_exits_with_0(grain, tmp_path):
     done = grain("[2, 4]", "twice", "--json", "out/report.json", "--badge", "out/badge.svg")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "the contract is kept" in done.stdout
+    assert "twice: all contracts are kept, metadata and 1 case checked.\n" in done.stdout
     report = json.loads((tmp_path / "out/report.json").read_text())
     assert report["ok"] is True
     assert [case["case"] for case in report["cases"]] == ["twice", "numbers"]
@@ -79,7 +79,12 @@ def test_a_conforming_plugin_exits_with_0(grain, tmp_path):
 def test_a_faulty_plugin_exits_with_1_and_prints_check_reason_and_fix(grain, tmp_path):
     done = grain("[2, 5]", "twice", "--json", "report.json", "--badge", "badge.svg")
     assert done.returncode == 1
-    for words in ("check_expected_elements", "expected 5, got 4", "fix:", "1 place"):
+    for words in (
+        "check_expected_elements",
+        "expected 5, got 4",
+        "fix:",
+        "1 check failed, metadata and 1 case checked",
+    ):
         assert words in done.stdout
     assert json.loads((tmp_path / "report.json").read_text())["ok"] is False
     assert "failing" in (tmp_path / "badge.svg").read_text()
