@@ -30,7 +30,7 @@ from grain.dataset.unbatch import UnbatchIterDataset
 from grain.dataset.window_shuffle import WindowShuffleIterDataset, WindowShuffleMapDataset
 from grain.dataset.zip import ZipIterDataset, ZipMapDataset
 from grain.execution.device import device_put, to_mesh
-from grain.execution.next_index import get_next_index, set_next_index
+from grain.dataset.next_index import get_next_index, set_next_index
 from grain.execution.thread_prefetch import (
     ThreadPrefetchDatasetIterator,
     ThreadPrefetchIterDataset,

@@ -1,4 +1,4 @@
-"""A changed set of files is told file by file; needs the plugins."""
+"""A changed set of files is reported file by file; needs the plugins."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAKERS = {
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_a_changed_set_of_files_is_told_file_by_file(tmp_path, kind):
+def test_a_changed_set_of_files_is_reported_file_by_file(tmp_path, kind):
     write, open_source = MAKERS[kind]
     paths = write(tmp_path)
 

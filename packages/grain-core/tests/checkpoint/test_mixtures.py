@@ -59,7 +59,7 @@ REFERENCE = {
 
 
 @pytest.mark.parametrize("name", REFERENCE)
-def test_a_changed_mixture_goes_on_as_in_the_reference(name):
+def test_a_changed_mixture_resumes_as_in_the_reference(name):
     weights, expected = REFERENCE[name]
     iterator = iter(mixed(weights))
     next(iterator)  # A component that the state does not know starts at its beginning all the same.
@@ -138,7 +138,7 @@ mixtures = names.flatmap(
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 30), mixtures), min_size=1, max_size=4), mixtures)
-def test_every_component_goes_on_where_it_stands_at_each_change(changes, first):
+def test_every_component_resumes_at_its_position_at_each_change(changes, first):
     def parts(weights):
         return {name: part(ord(name), 1000) for name in weights}
 

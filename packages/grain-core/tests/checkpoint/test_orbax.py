@@ -64,7 +64,7 @@ def test_a_manager_saves_and_restores_while_elements_are_computed_ahead(tmp_path
         for step in range(1, 6):
             next(iterator)
             if step in (2, 5):
-                # In the background by default: the iterator goes on at once.
+                # In the background by default: the iterator continues at once.
                 assert manager.save(step, args=grain.checkpoint.CheckpointSave(iterator))
         expected = rest(iterator)
         manager.wait_until_finished()

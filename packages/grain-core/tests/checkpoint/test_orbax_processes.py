@@ -59,7 +59,7 @@ def test_a_state_of_several_processes_says_so_where_there_is_another_number(tmp_
 
 
 def run_job(folder: pathlib.Path) -> list[dict[str, object]]:
-    """Runs the processes to their end; a port that somebody took in the meantime is chosen anew."""
+    """Run the processes to their end; choose another port if it was taken in the meantime."""
     for _ in range(3):
         codes, output = start_and_wait(folder)
         if not any(codes):

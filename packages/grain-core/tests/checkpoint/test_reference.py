@@ -42,7 +42,7 @@ def test_every_pipeline_is_recorded():
 
 
 @pytest.mark.parametrize("name", possible(here=True))
-def test_a_recorded_checkpoint_goes_on_as_it_did(tmp_path, name):
+def test_a_recorded_checkpoint_resumes_as_recorded(tmp_path, name):
     iterator = iter(pipelines.PIPELINES[name]())
     for recorded in RECORDED[name].values():
         (tmp_path / "process_0-of-1.json").write_text(recorded["file"])
@@ -86,7 +86,7 @@ def test_a_manager_restores_what_the_reference_saved_with_one(tmp_path, name):
         args = ocp.args.Composite(data=grain.checkpoint.CheckpointRestore(iterator))
         manager.restore(3, args=args)
         assert taken(iterator) == RECORDED[name]["3"]["following"]
-        # And it goes on saving there.
+        # And it continues saving there.
         args = ocp.args.Composite(data=grain.checkpoint.CheckpointSave(iterator))
         assert manager.save(11, args=args)
         manager.wait_until_finished()

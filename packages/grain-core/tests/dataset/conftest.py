@@ -57,7 +57,7 @@ def interrupt_in_wait() -> Callable[[Callable[[], bool]], AbstractContextManager
 
 
 class HandWrittenIterDataset(grain.IterDataset):
-    """A dataset as users write them: it knows no runs, and its state must be asked for in time."""
+    """A dataset as users write it: without chunks, and with live states."""
 
     def __init__(self, elements: Sequence[Any]):
         super().__init__()
@@ -117,7 +117,7 @@ def parent_of(request: pytest.FixtureRequest) -> Callable[[Sequence[Any]], grain
 
 
 def assert_resumes(make: Callable[[], Any], limit: int = 1000) -> list[Any]:
-    """Checks that a state taken after any element goes on like the first time, by JSON, twice.
+    """Assert that every state resumes with the same elements, through JSON, twice.
 
     Returns the elements.
     """
@@ -161,5 +161,5 @@ def as_plain() -> Callable[[Any], Any]:
 
 @pytest.fixture
 def nothing_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Datasets that are read by turns get no threads, whatever else the machine does."""
+    """Give interleaved datasets no threads, however busy the machine is."""
     monkeypatch.setattr(LatencyMonitor, "slow", property(lambda self: False))

@@ -49,7 +49,7 @@ def test_what_an_iterator_has_says_to_make_one(name, stream) -> None:
         getattr(ds.to_iter_dataset() if stream else ds, name)
 
 
-def test_a_name_that_nobody_has_stays_pythons_own_error() -> None:
+def test_an_unknown_name_stays_the_error_of_python() -> None:
     for ds in (grain.MapDataset.range(3), grain.MapDataset.range(3).to_iter_dataset()):
         with pytest.raises(AttributeError, match=r"object has no attribute 'shufle'$") as raised:
             ds.shufle  # noqa: B018
@@ -59,7 +59,7 @@ def test_a_name_that_nobody_has_stays_pythons_own_error() -> None:
         assert [*copy.copy(ds)] == [*pickle.loads(pickle.dumps(ds))] == [0, 1, 2]
 
 
-def test_an_attribute_error_inside_of_a_property_is_told_as_it_is() -> None:
+def test_an_attribute_error_inside_of_a_property_is_raised_unchanged() -> None:
     class Mine(grain.MapDataset):
         @property
         def other(self) -> Any:
@@ -94,7 +94,7 @@ def test_a_class_among_operations_is_refused() -> None:
         grain.load([1, 2], transformations=[AddOne])
 
 
-def test_a_function_of_one_element_among_operations_is_told_what_it_gets() -> None:
+def test_a_function_of_one_element_among_operations_gets_advice() -> None:
     loader = grain.load([1, 2], num_epochs=1, transformations=[lambda x: x + 1])
     with pytest.raises(TypeError) as raised:
         list(loader)
@@ -117,7 +117,7 @@ def test_batching_says_which_feature_differs() -> None:
         grain.MapDataset.source(rows).batch(2)[0]
 
 
-def test_a_stream_written_as_a_generator_is_told_what_to_return() -> None:
+def test_a_stream_written_as_a_generator_gets_advice() -> None:
     assert list(Counting()) == [0, 1, 2, 3, 4]
     for ds in (Counting().map(str), Counting().batch(2), Counting().filter(bool)):
         with pytest.raises(TypeError, match=r"got a generator.*extends grain\.DatasetIterator"):
@@ -128,10 +128,10 @@ def test_what_cannot_go_to_workers_is_named_as_the_user_wrote_it() -> None:
     ds = grain.MapDataset.range(3).map(lambda x: (LOCK, x)).to_iter_dataset()
     with pytest.raises(TypeError) as raised:
         list(ds.mp_prefetch(grain.MultiprocessingOptions(num_workers=1)))
-    told = str(raised.value)
-    assert re.match(r"Cannot send MapMapDataset\(transform=<lambda> @ .*:\d+\) to worker", told)
-    assert "global 'LOCK' is a _thread.lock" in told
-    assert "_parts" not in told
+    message = str(raised.value)
+    assert re.match(r"Cannot send MapMapDataset\(transform=<lambda> @ .*:\d+\) to worker", message)
+    assert "global 'LOCK' is a _thread.lock" in message
+    assert "_parts" not in message
 
 
 @pytest.mark.parametrize("path", ["data/*.parquet", "train.parquet", "s3://bucket/a.parquet"])

@@ -104,7 +104,7 @@ def test_the_spec_of_packed_elements_is_what_they_are(packer: Any) -> None:
     }
 
 
-def test_a_dataset_of_ones_own_may_tell_its_spec() -> None:
+def test_a_users_dataset_may_define_its_spec() -> None:
     class Own(grain.MapDataset):
         def __len__(self) -> int:
             return 2

@@ -135,7 +135,7 @@ def test_only_whole_windows_of_a_thousand_are_judged(make):
 
 
 @each_form
-def test_the_stream_goes_on_behind_the_error(make):
+def test_the_stream_resumes_after_the_error(make):
     ds = make(2500, lambda x: x >= 1000)
     iterator = iter(with_options(ds, filter_raise_threshold_ratio=0.5))
     with pytest.raises(ValueError, match=r"100\.00%"):

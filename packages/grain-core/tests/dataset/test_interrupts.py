@@ -1,4 +1,4 @@
-"""After Ctrl-C, and after a state that was refused, an iterator goes on exactly where it was."""
+"""After Ctrl-C, and after a state that was refused, an iterator resumes exactly where it was."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def coded(elements: list[Any]) -> list[Any]:
 
 
 @each_pipeline
-def test_an_interrupted_iterator_goes_on_with_exactly_the_next_element(name: str) -> None:
+def test_an_interrupted_iterator_resumes_with_exactly_the_next_element(name: str) -> None:
     build = PIPELINES[name]
     touch = Touch(0)
     expected = coded(list(build(touch)))
@@ -182,7 +182,7 @@ def test_a_state_may_be_set_after_an_interrupt() -> None:
     assert [batch.tolist() for batch in iterator] == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
 
 
-def test_an_interrupted_iterator_that_is_closed_tells_where_it_was() -> None:
+def test_an_interrupted_iterator_that_is_closed_keeps_its_state() -> None:
     iterator = iter(rows(10, Touch(6)).filter(odd))
     found = []
     with pytest.raises(KeyboardInterrupt):
@@ -214,7 +214,7 @@ def wrongly(state: Any) -> list[Any]:
 
 @each_pipeline
 @pytest.mark.parametrize("taken", [0, 1, 3])
-def test_after_a_state_that_is_refused_the_iterator_goes_on_where_it_was(
+def test_after_a_state_that_is_refused_the_iterator_resumes_where_it_was(
     name: str, taken: int
 ) -> None:
     build = PIPELINES[name]

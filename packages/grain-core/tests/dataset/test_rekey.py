@@ -23,7 +23,7 @@ def test_rekey_renames_in_both_kinds_of_dataset() -> None:
     assert list(ds.to_iter_dataset().rekey({"a": "x"}, keep_others=False)) == [{"x": 1}]
 
 
-def test_rekey_pickles_and_tells_its_spec() -> None:
+def test_rekey_pickles_and_has_a_spec() -> None:
     transform = pickle.loads(pickle.dumps(Rekey({"a": "x"})))
     assert transform == Rekey({"a": "x"})
     ds = grain.MapDataset.source([{"a": np.zeros(2)}]).map(transform)

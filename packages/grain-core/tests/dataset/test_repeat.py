@@ -35,7 +35,7 @@ def test_repeating_nothing_ends(epochs: int | None) -> None:
     assert list(RepeatIterDataset(numbers(0), epochs)) == []
 
 
-def test_repeat_knows_its_length_where_it_has_one() -> None:
+def test_repeat_has_a_length_where_it_has_one() -> None:
     assert len(RepeatIterDataset(numbers(3), 4)) == 12
     with pytest.raises(TypeError, match="known only by reading"):
         len(RepeatIterDataset(numbers(3)))

@@ -42,7 +42,7 @@ def test_a_shuffled_dataset_does_not_leak_either() -> None:
     assert not set(train.repeat(5)) & set(validation.repeat(5))
 
 
-def test_random_functions_below_a_split_draw_anew_in_every_epoch() -> None:
+def test_random_functions_below_a_split_draw_again_in_every_epoch() -> None:
     ds = grain.MapDataset.range(8).random_map(lambda x, rng: (x, rng.random()), seed=1)
     train, _ = ds.train_validation_split(validation=2, seed=1)
     first, second = list(train), [train[i] for i in range(6, 12)]

@@ -87,14 +87,14 @@ def test_no_more_is_read_ahead_than_allowed() -> None:
     ) as iterator:
         iterator.start_prefetch()
         assert third_asked.wait(timeout=30)
-        # A full buffer holds 0, 1 and 2; whoever reads on now would read too much.
+        # A full buffer holds 0, 1 and 2; reading further would read too much.
         buffer = iterator._buffer
         with buffer.changed:
             assert buffer.changed.wait_for(lambda: buffer.count == 3, timeout=30)
         assert read == [0, 1, 2]
 
 
-def test_an_error_comes_at_its_place_and_the_stream_goes_on_behind_it() -> None:
+def test_an_error_comes_in_order_and_the_stream_resumes_after_it() -> None:
     def fail(x: int) -> int:
         if x == 2:
             raise KeyError("bad")

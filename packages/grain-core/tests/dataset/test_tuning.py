@@ -172,7 +172,7 @@ def test_workers_whose_memory_is_over_the_budget_are_not_chosen() -> None:
     assert chosen(machine.search(memory=None)).workers == 8
 
 
-def test_memory_that_the_system_does_not_tell_is_no_obstacle() -> None:
+def test_memory_that_the_system_does_not_report_is_no_obstacle() -> None:
     class Silent(Machine):
         def measure(self, ds: Any, *, seconds: float, samples: int) -> Measurement:
             seen = super().measure(ds, seconds=seconds, samples=samples)
@@ -196,7 +196,7 @@ def test_the_time_is_divided_and_kept() -> None:
     assert {samples for _, _, samples in machine.asked} == {5}
 
 
-def test_what_there_was_no_time_for_is_told() -> None:
+def test_candidates_without_time_are_reported() -> None:
     class Slow(Machine):
         def measure(self, ds: Any, *, seconds: float, samples: int) -> Measurement:
             self.now += 5.0
@@ -208,7 +208,7 @@ def test_what_there_was_no_time_for_is_told() -> None:
     assert chosen(report).threads == 16
 
 
-def test_a_candidate_that_fails_is_told_and_not_chosen() -> None:
+def test_a_candidate_that_fails_is_reported_and_not_chosen() -> None:
     class Picky(Machine):
         def measure(self, ds: Any, *, seconds: float, samples: int) -> Measurement:
             if candidate_of(ds).workers:

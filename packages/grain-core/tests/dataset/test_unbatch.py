@@ -28,7 +28,7 @@ def test_unbatch_undoes_batch_and_resumes(
     assert [row["b"][0][3] for row in rows] == [[1, 1]] * 3 + [[0, 0]] * 2
 
 
-def test_unbatch_knows_what_rows_look_like() -> None:
+def test_unbatch_infers_the_spec_of_rows() -> None:
     ds = grain.MapDataset.source(np.zeros((4, 3), np.int8)).batch(2).to_iter_dataset().unbatch()
     assert get_element_spec(ds) == ShapeDtypeStruct((3,), np.int8)
 

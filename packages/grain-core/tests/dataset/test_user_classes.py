@@ -348,7 +348,7 @@ def test_closing_reaches_the_parents_of_a_users_iterator():
         next(iterator.parents[0].parents[0])
 
 
-def test_a_users_iterator_is_not_read_ahead_of_what_was_asked():
+def test_a_users_iterator_is_not_read_ahead_of_what_was_requested():
     """Its state can be asked only where it stands."""
     inner = CountIterator(12)
 
@@ -362,7 +362,7 @@ def test_a_users_iterator_is_not_read_ahead_of_what_was_asked():
         assert inner.at == step + 1
 
 
-def test_an_error_in_a_users_iterator_passes_and_the_stream_goes_on():
+def test_an_error_in_a_users_iterator_passes_and_the_stream_resumes():
     class FailingIterator(CountIterator):
         def __next__(self) -> int:
             element = super().__next__()

@@ -1,4 +1,4 @@
-"""Errors in users' functions: where they happened, what comes before them, and how the stream goes on."""
+"""Errors in users' functions: where they happen, the elements before them, and how the stream resumes."""
 
 from __future__ import annotations
 
@@ -300,7 +300,7 @@ def test_a_filter_that_gives_no_truth_value_fails_at_that_element():
 
 @each_iter_level
 @each_way_to_read
-def test_the_stream_goes_on_behind_an_element_that_failed(name, options):
+def test_the_stream_resumes_after_an_element_that_failed(name, options):
     make, operation = ITER_LEVEL[name]
     iterator = iter(make(options))
     assert outcomes(iterator, BAD) == list(range(BAD))
@@ -333,7 +333,7 @@ def test_a_state_before_a_failed_element_leads_to_the_same_failure(name):
 
 
 @each_iter_level
-def test_operations_above_go_on_too(name):
+def test_operations_above_resume_too(name):
     make, _ = ITER_LEVEL[name]
     pairs = iter(make(INLINE).map(abs).batch(2, batch_fn=list))
     # The element that waited for the failed one is lost with it.
@@ -449,7 +449,7 @@ INTERRUPTED: dict[str, Callable[[Interrupt], Any]] = {
 
 @pytest.mark.parametrize("name", INTERRUPTED)
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
-def test_an_interrupt_passes_through_and_the_iterator_goes_on_where_it_was(name, kind):
+def test_an_interrupt_passes_through_and_the_iterator_resumes_where_it_was(name, kind):
     iterator = iter(INTERRUPTED[name](Interrupt(kind)))
     taken: list[Any] = []
     with pytest.raises(kind) as caught:
@@ -485,11 +485,11 @@ def test_notes_are_made_once_by_the_innermost_operation():
 
 def test_an_error_of_a_user_keeps_its_own_notes_and_cause():
     def noted(x: int) -> int:
-        error = ValueError("told")
+        error = ValueError("custom")
         error.add_note("a note of mine")
         raise error from KeyError("the cause")
 
-    with pytest.raises(ValueError, match="told") as caught:
+    with pytest.raises(ValueError, match="custom") as caught:
         Map.range(3).map(noted)[0]
     assert caught.value.__notes__[0] == "a note of mine"
     assert "MapMapDataset" in caught.value.__notes__[1]

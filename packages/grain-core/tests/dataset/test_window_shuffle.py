@@ -72,7 +72,7 @@ def test_window_shuffle_resumes_at_every_step(
     resumes(lambda: WindowShuffleIterDataset(parent_of(range(10)), window_size=window, seed=3))
 
 
-def test_window_shuffle_knows_its_length() -> None:
+def test_window_shuffle_has_a_length() -> None:
     assert len(WindowShuffleIterDataset(numbers(7), window_size=3, seed=1)) == 7
 
 

@@ -27,10 +27,10 @@ def walk(iterator: Any, plain: Plain) -> tuple[list[Any], list[Any]]:
     return elements, states
 
 
-def assert_goes_on(
+def assert_resumes(
     iterator: Any, elements: list[Any], states: list[Any], step: int, plain: Plain, most: int
 ) -> None:
-    """Checks that an iterator goes on from a state of the walk."""
+    """Assert that an iterator resumes from a state of the walk."""
     iterator.set_state(states[step])
     assert place_of(iterator.get_state()) == place_of(states[step]), (
         f"the state that was set, step {step}"
@@ -61,12 +61,12 @@ def assert_same(make: Callable[[int], Any], workers: int, plain: Plain) -> None:
     assert len(elements) > 1
     steps = list(range(len(states)))
     with closing(make(workers)) as parallel:
-        # The states are those without workers, so what is saved with any number goes on with any.
+        # The states are those without workers, so a state saved with any number resumes with any other.
         assert walk(parallel, plain) == (elements, states)
-        assert_goes_on(parallel, elements, states, 0, plain, most=len(states))
+        assert_resumes(parallel, elements, states, 0, plain, most=len(states))
         # Forwards and backwards: each state is set twice, coming from different places.
         for step in (*steps, *reversed(steps)):
-            assert_goes_on(parallel, elements, states, step, plain, most=1)
+            assert_resumes(parallel, elements, states, step, plain, most=1)
 
 
 @pytest.mark.parametrize("workers", [1, 3])

@@ -131,5 +131,5 @@ def test_zip_stays_aligned_behind_an_element_that_failed() -> None:
         assert found == [(i, i) for i in range(8) if i != 3]
 
 
-def test_zip_knows_its_length() -> None:
+def test_zip_has_a_length() -> None:
     assert len(ZipIterDataset([numbers(3), grain.MapDataset.range(3)])) == 3

@@ -1,4 +1,4 @@
-"""A job that goes on with other numbers of hosts and workers: each element once, in the global order."""
+"""A job that resumes with other numbers of hosts and workers: each element once, in the global order."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_what_n_hosts_gave_and_m_hosts_give_is_the_global_stream(kind: str, data
     iter_operations=st.none() | st.lists(st.sampled_from(list(ITER_OPERATIONS)), max_size=4),
     data=st.data(),
 )
-def test_pipelines_put_together_at_random_go_on_with_other_hosts(
+def test_pipelines_put_together_at_random_resume_with_other_hosts(
     length: int, map_operations: list[str], iter_operations: list[str] | None, data: Any
 ) -> None:
     check_going_on(lambda: put_together(length, map_operations, iter_operations), data)
@@ -169,7 +169,7 @@ def test_a_state_of_what_is_found_by_index_is_the_references() -> None:
     ],
     ids=["index", "filtered", "stream"],
 )
-def test_data_without_end_goes_on_with_other_hosts(make: Callable[[], Any]) -> None:
+def test_data_without_end_resumes_with_other_hosts(make: Callable[[], Any]) -> None:
     two, three = Hosts(make, 6, 2), Hosts(make, 6, 3)
     two.rows(limit=7)
     three.restore(two.saved())
@@ -223,7 +223,7 @@ def test_an_element_that_fails_is_gone_for_all_hosts_alike() -> None:
         hosts.restore(state)
 
 
-def test_operations_behind_an_elastic_iterator_that_keep_nothing_back_go_on_with_other_hosts() -> (
+def test_operations_behind_an_elastic_iterator_that_keep_nothing_back_resume_with_other_hosts() -> (
     None
 ):
     def doubled(hosts: Hosts) -> list[Any]:

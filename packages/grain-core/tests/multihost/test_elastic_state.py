@@ -32,7 +32,7 @@ def test_equal_states_of_all_hosts_are_one_state() -> None:
     assert ElasticIterator.merge_states([at(1, stream=(2, 3)), at(1, stream=[2, 3])])
 
 
-def test_how_a_dataset_ended_that_is_read_by_turns_does_not_matter() -> None:
+def test_how_an_interleaved_dataset_ended_does_not_matter() -> None:
     def state(ended: int, at_end: Any, other: int = 4) -> dict[str, Any]:
         turns = {
             "iterators_in_use_states": [at_end, {"next_index": other}],
@@ -117,7 +117,7 @@ def test_hosts_that_read_different_streams_are_noticed() -> None:
         hosts.saved()
 
 
-def test_packing_behind_an_elastic_iterator_cannot_go_on_with_other_hosts() -> None:
+def test_packing_behind_an_elastic_iterator_cannot_resume_with_other_hosts() -> None:
     def document(batch: Any) -> Any:
         return {"x": np.full(batch["x"][0] % 2 + 1, batch["x"][0])}
 
@@ -286,7 +286,7 @@ def test_a_folder_without_all_states_of_one_job_is_refused(tmp_path: pathlib.Pat
         ElasticIterator.read_state(tmp_path)
 
 
-def test_a_state_with_a_shard_of_its_own_says_why_it_cannot_be_divided_anew(
+def test_a_per_shard_state_says_why_it_cannot_be_divided_again(
     tmp_path: pathlib.Path,
 ) -> None:
     for index in range(2):

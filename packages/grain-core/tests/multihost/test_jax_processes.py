@@ -31,7 +31,7 @@ JOB_SECONDS = 240
 
 @pytest.mark.timeout(JOB_SECONDS + 60)
 @pytest.mark.parametrize(("count", "others"), [(2, 4), (4, 1)])
-def test_processes_divide_the_data_take_equal_steps_and_go_on_together(
+def test_processes_divide_the_data_take_equal_steps_and_resume_together(
     count: int, others: int, tmp_path: pathlib.Path
 ) -> None:
     # A job of another number of hosts has stopped here before.
@@ -67,7 +67,7 @@ def test_processes_divide_the_data_take_equal_steps_and_go_on_together(
 
 
 def check_shards(seen: list[Any], count: int) -> None:
-    """No record is read by two processes, and none by nobody if they can be divided."""
+    """Assert that each record is read by one process, if they can be divided."""
     sliced = [x for one in seen for x in one["sliced"]]
     assert sorted(sliced) == job.records()
     even = [x for one in seen for x in one["loaded whole"]]
@@ -100,13 +100,13 @@ def check_steps(shards: list[list[Any]], policy: Remainder) -> None:
 
 def in_order(shards: list[list[list[Any]]]) -> list[Any]:
     """The rows of all processes in their global order: row i of a step is with process i % count."""
-    nobody = object()
+    missing = object()
     return [
         row
         for step in zip(*shards, strict=True)
-        for rows in itertools.zip_longest(*step, fillvalue=nobody)
+        for rows in itertools.zip_longest(*step, fillvalue=missing)
         for row in rows
-        if row is not nobody
+        if row is not missing
     ]
 
 
@@ -116,7 +116,7 @@ def run_job(count: int, folder: pathlib.Path) -> list[Any]:
         outputs = start_and_wait(count, folder)
         if not any(outputs):
             return [json.loads((folder / f"seen_{i}.json").read_text()) for i in range(count)]
-        # Somebody else may have taken the port in the meantime.
+        # Another process may have taken the port in the meantime.
         if attempt == 2 or not any("ddress already in use" in output for output in outputs):
             break
     shown = "\n".join(f"--- process {i}\n{output}" for i, output in enumerate(outputs))

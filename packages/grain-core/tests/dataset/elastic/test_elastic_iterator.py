@@ -36,7 +36,7 @@ def test_shards_give_equally_many_batches_and_the_same_global_ones(length: int, 
 
 @pytest.mark.parametrize("before", [1, 2, 4])
 @pytest.mark.parametrize("after", [1, 2, 4])
-def test_training_goes_on_with_another_number_of_shards(before: int, after: int) -> None:
+def test_training_resumes_with_another_number_of_shards(before: int, after: int) -> None:
     saved = elastic(24, 4, 0, before)
     next(saved), next(saved)
     state = json.loads(json.dumps(saved.get_state()))

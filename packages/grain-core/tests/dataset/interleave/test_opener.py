@@ -150,7 +150,7 @@ def expected_turns(files: list[Any], cycle: int) -> list[Any]:
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data(), cycle=st.integers(1, 6))
-def test_datasets_of_all_kinds_are_read_by_turns(
+def test_datasets_of_all_kinds_are_interleaved(
     judgement: str, data: Any, cycle: int, request: pytest.FixtureRequest
 ) -> None:
     if judgement == "slow":
@@ -167,7 +167,7 @@ def test_datasets_of_all_kinds_are_read_by_turns(
     with iter(ds) as iterator, iter(ds) as other:
         for step in range(len(expected) + 1):
             state = json.loads(json.dumps(iterator.get_state()))
-            # Somebody else goes on from here by whole batches, which read several at a time.
+            # Another iterator resumes from here by whole batches, which read several at a time.
             other.set_state(state)
             size = data.draw(st.integers(1, 9))
             taken = [next(other, None) for _ in range(size)]
@@ -184,7 +184,7 @@ def test_datasets_of_all_kinds_are_read_by_turns(
 
 
 @pytest.mark.usefixtures("slow")
-def test_as_many_datasets_are_opened_at_a_time_as_was_asked(library: Library) -> None:
+def test_as_many_datasets_are_opened_at_a_time_as_requested(library: Library) -> None:
     together = threading.Barrier(3)
 
     def on_open(number: int) -> None:
@@ -201,9 +201,7 @@ def test_as_many_datasets_are_opened_at_a_time_as_was_asked(library: Library) ->
 
 @pytest.mark.usefixtures("slow")
 @pytest.mark.parametrize("ahead", [0, 1, 3])
-def test_as_many_datasets_are_opened_before_their_turn_as_was_asked(
-    ahead: int, library: Library
-) -> None:
+def test_as_many_datasets_are_opened_ahead_as_requested(ahead: int, library: Library) -> None:
     ds = InterleaveIterDataset(
         [library.file(number, 1) for number in range(8)],
         cycle_length=1,
@@ -220,7 +218,7 @@ def test_as_many_datasets_are_opened_before_their_turn_as_was_asked(
 
 @pytest.mark.usefixtures("slow")
 @pytest.mark.parametrize("buffer", [0, 1, 3])
-def test_as_many_elements_are_read_ahead_in_each_dataset_as_was_asked(
+def test_as_many_elements_are_read_ahead_in_each_dataset_as_requested(
     buffer: int, library: Library
 ) -> None:
     ds = InterleaveIterDataset(
@@ -251,7 +249,7 @@ def test_the_datasets_of_a_cycle_are_read_at_the_same_time(library: Library) -> 
 
 
 @pytest.mark.usefixtures("nothing_is_slow")
-def test_reading_ahead_begins_when_it_is_asked_for(library: Library) -> None:
+def test_read_ahead_starts_when_it_is_requested(library: Library) -> None:
     ds = InterleaveIterDataset(
         [library.file(number) for number in range(5)], cycle_length=3, num_make_iter_threads=2
     )
@@ -296,7 +294,7 @@ def test_reading_returns_to_the_consumer_when_elements_are_quick_after_all(
 
 @pytest.mark.usefixtures("slow")
 @pytest.mark.parametrize("what", ["open", "read"])
-def test_an_error_is_told_when_the_turn_of_its_dataset_comes(what: str, library: Library) -> None:
+def test_an_error_is_raised_when_its_slot_is_due(what: str, library: Library) -> None:
     broken = {2}
 
     def fail(number: int, place: int = 1) -> None:
@@ -354,7 +352,7 @@ def test_nothing_is_left_open(how: str, library: Library) -> None:
 
 @pytest.mark.usefixtures("nothing_is_slow")
 @pytest.mark.parametrize("started", [False, True])
-def test_a_closed_iterator_tells_its_state(started: bool, library: Library) -> None:
+def test_a_closed_iterator_keeps_its_state(started: bool, library: Library) -> None:
     ds = InterleaveIterDataset([library.file(number) for number in range(3)], cycle_length=3)
     iterator = iter(ds)
     if started:

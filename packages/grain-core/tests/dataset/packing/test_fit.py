@@ -27,7 +27,7 @@ def test_bins_are_grouped_by_a_meta_feature_without_a_length(pack: Any) -> None:
     assert [row["m"] for row in grouped] == [[0, 1, 3], [2, 4], [5, 6], [7]]
     with pytest.raises(KeyError, match="'n', which is not one of the features 'a', 'm'"):
         pack(documents(), **options, shuffle_bins_group_by_feature="n")
-    # Where bins are not shuffled, nobody asks.
+    # Without shuffling the feature is not used.
     in_order = pack(documents(), **options, shuffle_bins=False, shuffle_bins_group_by_feature="n")
     assert [row["m"] for row in in_order] == [[0, 1, 3], [2, 4], [5, 6], [7]]
 

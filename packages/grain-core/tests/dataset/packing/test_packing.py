@@ -312,7 +312,7 @@ def test_uneven_features_lose_and_double_nothing(
     assert sorted(found) == list(range(1, first))
 
 
-def test_elements_of_full_length_pass_whole_when_asked() -> None:
+def test_elements_of_full_length_pass_whole_when_requested() -> None:
     docs = [{"tokens": doc["tokens"]} for doc in documents([3, 4, 2, 4, 9])]
     rows = list(
         ConcatThenSplitIterDataset(

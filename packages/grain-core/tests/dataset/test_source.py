@@ -52,7 +52,7 @@ def same(one: Any, other: Any) -> bool:
 # --- many at a time ------------------------------------------------------------------------------
 
 
-def test_a_source_is_read_many_records_at_a_time_in_the_order_asked():
+def test_a_source_is_read_many_records_at_a_time_in_the_order_given():
     source = ManyRecords()
     elements = Map.source(source).__getitems__([7, 3, 7, 22, -1])
     assert source.reads == [[7, 3, 7, 2, 19]]
@@ -127,7 +127,7 @@ class FailsHalfWay(Records):
         return (self[index] for index in indices)
 
 
-def test_a_batched_read_that_fails_at_one_record_tells_its_index():
+def test_a_batched_read_that_fails_at_one_record_names_its_index():
     with pytest.raises(OSError, match="no such record") as caught:
         Map.source(FailsHalfWay()).__getitems__([3, 27, 4])
     assert "at index 27" in caught.value.__notes__[0]

@@ -1,4 +1,4 @@
-"""What a checkpoint says of a pipeline: all of it, in the same words every time."""
+"""A fingerprint names everything that decides on the elements, with the same text every time."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_an_argument_that_decides_on_the_elements_is_told(name):
+def test_an_argument_that_decides_on_the_elements_is_in_the_fingerprint(name):
     one, other = map(lines, PAIRS[name])
     assert one != other
 
@@ -119,7 +119,7 @@ def test_the_share_of_a_host_is_not_part_of_an_elastic_pipeline():
     assert hosts[0][0] == "source: range(0, 8)"
 
 
-def test_a_description_reads_from_the_sources_to_the_end():
+def test_a_fingerprint_reads_from_the_sources_to_the_end():
     parts = {"web": NUMBERS.filter(bool), "code": NUMBERS}
     mixed = grain.IterDataset.mix(
         {name: part.to_iter_dataset() for name, part in parts.items()}, {"web": 2, "code": 1}
@@ -164,12 +164,12 @@ def test_a_mixture_that_changes_names_what_is_new():
     ]
 
 
-def test_a_description_is_the_same_in_another_process():
+def test_a_fingerprint_is_the_same_in_another_process():
     program = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import test_descriptions as t\n"
+        "import sys; sys.path.insert(0, sys.argv[1]); import test_lines as t\n"
         "for one, other in t.PAIRS.values(): print(t.lines(one), t.lines(other))"
     )
-    folder = __file__.rpartition("test_descriptions")[0]
+    folder = __file__.rpartition("test_lines")[0]
     given = [sys.executable, "-c", program, folder]
     output = subprocess.run(given, check=True, capture_output=True, text=True, timeout=100).stdout
     here = [f"{lines(one)} {lines(other)}" for one, other in PAIRS.values()]
@@ -241,11 +241,11 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("value", "text"), TEXTS, ids=[text for _, text in TEXTS])
-def test_a_value_is_told_in_stable_words(value, text):
+def test_a_value_has_a_stable_text(value, text):
     assert stable_text(value) == text
 
 
-def test_long_things_are_told_apart_by_a_digest():
+def test_long_values_are_distinguished_by_a_digest():
     assert len(stable_text("x" * 10_000)) < 200
     assert stable_text(list(range(100))) != stable_text([*range(99), 0])
     assert stable_text(np.arange(1000)) != stable_text(np.arange(1000)[::-1])

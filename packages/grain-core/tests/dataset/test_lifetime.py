@@ -166,7 +166,7 @@ def test_an_iterator_that_failed_is_gone_as_well(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in FAILING if name != "own iterator"])
-def test_who_keeps_an_error_does_not_keep_the_iterator(name: str) -> None:
+def test_a_kept_error_does_not_keep_the_iterator(name: str) -> None:
     with no_garbage_collection():
         iterator = iter(FAILING[name]())
         kept = []
