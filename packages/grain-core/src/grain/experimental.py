@@ -15,6 +15,7 @@ from grain.dataset.element_spec import (
 from grain.dataset.flat_map import FlatMapIterDataset, FlatMapMapDataset
 from grain.dataset.interleave.interleave import InterleaveIterDataset
 from grain.dataset.limit import LimitIterDataset
+from grain.dataset.next_index import get_next_index, set_next_index
 from grain.dataset.packing.concat_split import BOSHandling, ConcatThenSplitIterDataset
 from grain.dataset.packing.fit import BestFitPackIterDataset, FirstFitPackIterDataset
 from grain.dataset.pad_or_trim import PadOrTrim
@@ -30,7 +31,6 @@ from grain.dataset.unbatch import UnbatchIterDataset
 from grain.dataset.window_shuffle import WindowShuffleIterDataset, WindowShuffleMapDataset
 from grain.dataset.zip import ZipIterDataset, ZipMapDataset
 from grain.execution.device import device_put, to_mesh
-from grain.dataset.next_index import get_next_index, set_next_index
 from grain.execution.thread_prefetch import (
     ThreadPrefetchDatasetIterator,
     ThreadPrefetchIterDataset,
