@@ -45,7 +45,7 @@ WITHOUT_SPEC = {
     "TFRecordIterDataset",
 }
 # Nodes that open their parents themselves.
-OPAQUE = {"ColumnBatchIterDataset", "ElasticIterator", "ParquetIterDataset"}
+OPAQUE = {"ElasticIterator"}
 
 
 def subclasses(kind: type) -> set[type]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from grain import tree
 from grain.dataset.base import ChunkIterator, DatasetIterator, IterDataset
 from grain.dataset.batch import BatchIterDataset
 from grain.dataset.chunk import END, Chunk
+from grain.dataset.node import ExecutionTrait
 from grain_parquet.row_iterator import GroupColumn, RowIterator
 
 Batch = dict[str, Any]
@@ -23,11 +25,13 @@ class ColumnBatchIterDataset(BatchIterDataset[Batch]):
     def __init__(self, parent: IterDataset[Any], batch_size: int, drop_remainder: bool) -> None:
         super().__init__(parent, batch_size, drop_remainder)
 
-    def __iter__(self) -> DatasetIterator[Batch]:
-        rows = self._parent.__iter__()
+    # Set again, since a class that writes `make_iterator` is otherwise taken for an ordered operation.
+    execution_trait = ExecutionTrait.BATCHING
+
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[Batch]:
+        rows = parents[0]
         if type(rows) is not RowIterator:
-            rows.close()
-            return super().__iter__()
+            return super().make_iterator(parents)
         return _BatchIterator(rows, self, self.group_size, self.drop_remainder)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from grain.dataset.base import DatasetIterator, IterDataset
+from grain.dataset.node import ExecutionTrait
 from grain.experimental import InterleaveIterDataset
 from grain_parquet import files
 from grain_parquet.batch_iterator import ColumnBatchIterDataset
@@ -41,7 +42,10 @@ class ParquetIterDataset(IterDataset[Row]):
         if not self._paths:
             raise ValueError(f"Expected at least one Parquet file, got {path!r}.")
 
-    def __iter__(self) -> DatasetIterator[Row]:
+    execution_trait = ExecutionTrait.SOURCE
+
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[Row]:
+        del parents
         if len(self._paths) == 1:
             return RowIterator(self._paths[0], self._storage_options, self._read_kwargs)
         datasets = [
