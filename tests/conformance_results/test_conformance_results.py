@@ -94,7 +94,7 @@ def test_a_report_equal_to_the_record_passes(files, capsys):
 
 
 @pytest.mark.parametrize(
-    ("now", "said"),
+    ("now", "message"),
     [
         ({"a": "passed", "b": "passed"}, "b: skipped before, passed now"),
         ({"a": "expected failure", "b": "skipped"}, "a: passed before, expected failure now"),
@@ -102,10 +102,10 @@ def test_a_report_equal_to_the_record_passes(files, capsys):
         ({"a": "passed", "b": "skipped", "c": "passed"}, "c: missing before, passed now"),
     ],
 )
-def test_a_changed_outcome_fails_until_the_record_is_updated(files, capsys, now, said):
+def test_a_changed_outcome_fails_until_the_record_is_updated(files, capsys, now, message):
     files(report(a="passed", b="skipped"), "--update")
     assert files(report(**now)) == 1
-    assert said in capsys.readouterr().out
+    assert message in capsys.readouterr().out
     assert files(report(**now), "--update") == 0
     assert files(report(**now)) == 0
 

@@ -1,1 +1,1 @@
-"""Plugins installed for real, each in an environment made for the test: who breaks whom."""
+"""Plugins installed in virtual environments, to test that a faulty plugin breaks no other."""

@@ -15,6 +15,8 @@ import pytest
 import grain.cli
 from grain.plugins import Kind, PluginSpec, register, unregister
 
+from .distributions import write_metadata
+
 MODULE = '''
 """Files of Python literals, one in each line; `.hexed` ones give bytes."""
 import ast
@@ -127,11 +129,8 @@ def code(tmp_path: Path) -> Path:
 def site(tmp_path: Path) -> Path:
     """Return a folder with the plugin's installed metadata."""
     site = tmp_path / "site"
-    info = site / "grain_lines-1.0.dist-info"
-    info.mkdir(parents=True)
+    write_metadata(site, "grain-lines", "grain_lines", requires=())
     (site / "grain_lines.py").write_text(SPECS)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: grain-lines\nVersion: 1.0\n\n")
-    (info / "entry_points.txt").write_text("[grain.plugins]\nlines = grain_lines\n")
     return site
 
 

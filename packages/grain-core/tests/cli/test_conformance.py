@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from .distributions import write_metadata
+
 HOOKS = """
 from grain.plugins import Kind, PluginSpec, hookimpl
 
@@ -47,13 +49,7 @@ def grain(tmp_path: Path):
         (package / "__init__.py").write_text("")
         (package / "_plugin.py").write_text(textwrap.dedent(HOOKS))
         (package / "work.py").write_text(WORK.format(elements=elements))
-        info = tmp_path / "grain_twice-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(
-            "Metadata-Version: 2.1\nName: grain-twice\nVersion: 1.0\n"
-            "Requires-Dist: grain-core>=1,<2\n\n"
-        )
-        (info / "entry_points.txt").write_text("[grain.plugins]\ntwice = grain_twice._plugin\n")
+        write_metadata(tmp_path, "grain-twice", "grain_twice._plugin")
         return subprocess.run(
             [sys.executable, "-m", "grain", "conformance", *arguments],
             env={**os.environ, "PYTHONPATH": str(tmp_path)},
@@ -88,6 +84,27 @@ def test_a_faulty_plugin_exits_with_1_and_prints_check_reason_and_fix(grain, tmp
         assert words in done.stdout
     assert json.loads((tmp_path / "report.json").read_text())["ok"] is False
     assert "failing" in (tmp_path / "badge.svg").read_text()
+
+
+def test_the_first_failure_is_shown_and_the_others_are_counted(grain):
+    done = grain("[2, 5], expected_failures={'none': ('not-yet', 'some day')}", "twice")
+    assert done.returncode == 1
+    summary, first, fix = done.stdout.splitlines()[-3:]
+    assert summary == "twice: 2 checks failed, metadata and 1 case checked. Start with:"
+    assert first == "  numbers: check_expected_elements (1 more failure may follow from it)"
+    assert fix.startswith("    fix: ")
+
+
+def test_the_time_budget_of_each_case_can_be_set(grain):
+    assert grain("[2, 4]", "twice", "--budget", "100").returncode == 0
+    done = subprocess.run(
+        [sys.executable, "-m", "grain", "conformance", "twice", "--budget", "0"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "argument --budget" in done.stderr
 
 
 def test_an_unknown_plugin_exits_with_1_and_one_line(grain):

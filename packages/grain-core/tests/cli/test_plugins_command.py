@@ -15,18 +15,13 @@ import pytest
 from grain.cli import main
 from grain.version import __version__
 
+from .distributions import write_metadata
+
 
 def install(site: Path, distribution: str, hooks: str, requires: str = "grain-core>=1,<2") -> None:
     """Install a plugin into a directory."""
     package = distribution.replace("-", "_")
-    info = site / f"{package}-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\nRequires-Dist: {requires}\n\n"
-    )
-    (info / "entry_points.txt").write_text(
-        f"[grain.plugins]\n{distribution.removeprefix('grain-')} = {package}\n"
-    )
+    write_metadata(site, distribution, package, [requires])
     (site / f"{package}.py").write_text(
         "from grain.plugins import Kind, PluginSpec, hookimpl\n" + textwrap.dedent(hooks)
     )

@@ -16,6 +16,8 @@ import pytest
 from grain.cli import main
 from grain.cli.plugins.new import SHAPES, class_name, plugin_name, render
 
+from .distributions import write_metadata
+
 CORE = pathlib.Path(sys.modules["grain.cli"].__file__).parents[2]
 
 each_kind = pytest.mark.parametrize("kind", SHAPES)
@@ -29,13 +31,8 @@ def contents(folder: pathlib.Path) -> dict[str, str]:
 def install(package: pathlib.Path, site: pathlib.Path) -> None:
     """Install a package into a directory without building it."""
     project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
-    [(name, module)] = project["entry-points"]["grain.plugins"].items()
-    info = site / f"{module.partition('.')[0]}-0.1.0.dist-info"
-    info.mkdir(parents=True)
-    requires = "".join(f"Requires-Dist: {line}\n" for line in project["dependencies"])
-    metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0.1.0\n{requires}\n"
-    (info / "METADATA").write_text(metadata)
-    (info / "entry_points.txt").write_text(f"[grain.plugins]\n{name} = {module}\n")
+    [module] = project["entry-points"]["grain.plugins"].values()
+    write_metadata(site, project["name"], module, project["dependencies"])
 
 
 @each_kind
