@@ -44,6 +44,7 @@ def apply_transformations(
             case transforms.FlatMap():
                 ds = operations.flat_map.flat_map(ds, transformation)
             case _:
+                # Message kept from google/grain 0.2.18
                 raise NotImplementedError(
                     f"Transformation type: {transformation} is not supported. Pass an instance of a "
                     "class in `grain.transforms`, or call the dataset's method with your function."

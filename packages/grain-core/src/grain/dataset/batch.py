@@ -30,6 +30,7 @@ def checked_batch_size(batch_size: Any) -> int:
     """Return a batch size as an int, or raise an error that shows it."""
     size = checked_int("batch_size", batch_size, least=-(2**63))
     if size <= 0:
+        # Message kept from google/grain 0.2.18
         raise ValueError(f"batch_size must be positive. Got {size}.")
     return size
 
@@ -72,6 +73,7 @@ class BatchMapDataset(IndexedMapDataset[T]):
         super().__init__(parent)
         self._batch_size = checked_batch_size(batch_size)
         if parent.is_surely_sparse:
+            # Message kept from google/grain 0.2.18
             raise ValueError(
                 "`MapDataset.batch` can not follow `MapDataset.filter` because `filter` can discard "
                 "elements. Convert `MapDataset` to `IterDataset` with `to_iter_dataset()` before "
@@ -163,6 +165,7 @@ def _batch_spec(element: Any, size: int | None, batch_fn: BatchFn | None) -> Any
         )
     output_spec = getattr(batch_fn, "output_spec", None)
     if output_spec is None:
+        # Message kept from google/grain 0.2.18
         raise NotImplementedError(
             "Element spec inference is not supported with custom batching functions; give "
             f"{transform_name(batch_fn)} a method `output_spec`."

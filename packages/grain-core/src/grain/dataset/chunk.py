@@ -8,6 +8,7 @@ only when it is requested.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 
@@ -39,8 +40,8 @@ class Chunk:
 
     def snapshot(self, offset: int) -> Callable[[], Any]:
         """Return a function that makes the state after the element at `offset`."""
-        state_after = self.state_after  # The elements need not live as long as their states.
-        return lambda: state_after(offset)
+        # It does not hold the elements, which need not live as long as their states.
+        return partial(self.state_after, offset)
 
     def rest(self, taken: int) -> Chunk:
         """Return the chunk without its first `taken` elements."""

@@ -23,6 +23,7 @@ class ConcatenateMapDataset(ManyParentsMapDataset[T]):
         super().__init__(checked_parents(datasets, MapDataset, "concatenate"))
         for dataset in datasets:
             if len(dataset) >= sys.maxsize:
+                # Message kept from google/grain 0.2.18
                 raise ValueError(f"Cannot concatenate infinite datasets. {dataset} is infinite.")
         self._joined = Concatenation([len(dataset) for dataset in datasets])
 

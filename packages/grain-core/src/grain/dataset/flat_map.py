@@ -96,6 +96,7 @@ class FlatMapMapDataset(IndexedMapDataset[T]):
             most = None if hasattr(parts, "__len__") else self._fan_out + 1
             parts = list(itertools.islice(parts, most))
         if len(parts) > self._fan_out:
+            # Message kept from google/grain 0.2.18
             raise ValueError(
                 "The user-provided FlatMapTransform has a split that exceeds specified max fan-out "
                 f"size: {len(parts)} pieces, max_fan_out={self._fan_out}. To address this, you can "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -41,14 +42,17 @@ def _remember_dataset(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return __iter__
 
 
-@_remember_dataset
+_open = operator.methodcaller("__iter__")
+
+
 def _iterate(self: IterDataset[Any]) -> DatasetIterator[Any]:
     """Return a new iterator at the first element."""
     executor = current_context().executor
     iterator: DatasetIterator[Any] | None = None if executor is None else executor.iterate(self)
     if iterator is None:
-        parents = self.make_parent_iterators(lambda parent: parent.__iter__())
-        iterator = self.make_iterator(parents)
+        iterator = self.make_iterator(self.make_parent_iterators(_open))
+    if isinstance(iterator, DatasetIterator) and cast("Any", iterator) is not self:
+        iterator.remember_dataset(self)
     return iterator
 
 
@@ -82,7 +86,7 @@ class IterDataset(DatasetNode, Iterable[T], metaclass=abc.ABCMeta):
 
     def __iter__(self) -> DatasetIterator[T]:
         """Return a new iterator at the first element."""
-        return _iterate(self)  # type: ignore[no-any-return]
+        return _iterate(self)
 
     if not TYPE_CHECKING:  # Abstract until a class writes it or `make_iterator`.
         __iter__ = abc.abstractmethod(__iter__)

@@ -112,6 +112,7 @@ class DatasetIterator(CheckpointMixin, Iterator[T], abc.ABC):
 
     def _assert_not_closed(self) -> None:
         if self._closed:
+            # Message kept from google/grain 0.2.18
             raise ValueError(f"Trying to advance a closed iterator: '{self}'.")
 
     def next_chunk(self, limit: int) -> Chunk:
@@ -150,12 +151,10 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
     def __init__(self, parents: DatasetIterator[Any] | Sequence[DatasetIterator[Any]] = ()):
         super().__init__(parents)
         keep_freed_memory()
-        policy = current_policy()
         self._chunk = END
         self._remaining: Iterator[Any] = iter(END.elements)
-        self._chunk_size = ChunkSizeController(
-            policy.chunk_seconds, policy.max_chunk, policy.chunk_bytes, tree.nbytes
-        )
+        # Made at the first step: iterators below others only see `next_chunk`.
+        self._chunk_size: ChunkSizeController | None = None
         self._error: Exception | None = None
         # Set while a chunk is pulled or a state is set, and after that was interrupted: the state before.
         self._rollback: Callable[[], Any] | None = None
@@ -197,6 +196,11 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
         elif not self._chunk.live:
             self._rollback = self._chunk.snapshot(len(self._chunk.elements) - 1)
         self._chunk = END
+        if self._chunk_size is None:
+            policy = current_policy()
+            self._chunk_size = ChunkSizeController(
+                policy.chunk_seconds, policy.max_chunk, policy.chunk_bytes, tree.nbytes
+            )
         started = time.perf_counter()
         try:
             chunk = self._pull_or_raise(self._chunk_size.size)

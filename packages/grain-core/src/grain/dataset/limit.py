@@ -30,6 +30,7 @@ class LimitIterDataset(IterDataset[T]):
         super().__init__(checked_iter_parent(type(self).__name__, parent))
         self._count = checked_int("count", count, least=-(2**63))
         if self._count <= 0:
+            # Message kept from google/grain 0.2.18
             raise ValueError(f"Count must be a positive integer. Got {count}")
 
     def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:

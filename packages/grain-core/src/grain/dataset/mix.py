@@ -45,6 +45,7 @@ def _checked_weights(weights: Sequence[float] | None, count: int) -> list[int]:
     if len(weights) != count:
         raise ValueError(f"`mix` got {count} datasets but {len(weights)} weights: {weights}.")
     if any(weight == 0 for weight in weights):
+        # Message kept from google/grain 0.2.18
         raise ValueError("Must specify all non-zero proportions for mixing.")
     if not all(0 < weight < float("inf") for weight in weights):
         raise ValueError(f"Weights for mixing must be positive and finite, got {list(weights)}.")
@@ -61,6 +62,7 @@ def _checked_lengths(datasets: Sequence[Any]) -> list[int]:
     empty = [number for number, length in enumerate(lengths) if not length]
     if empty:
         named = ", ".join(f"{number} ({datasets[number]})" for number in empty)
+        # Message kept from google/grain 0.2.18
         raise ValueError(
             "All datasets must have positive length for mixing, but dataset(s) at index "
             f"{named} have length 0."

@@ -125,7 +125,7 @@ class DatasetNode:
         Call `grain.dataset.element_spec.get_element_spec` instead, which prefers `_element_spec` of
         a user's class.
         """
-        # The first sentence of the message is kept from google/grain 0.2.18.
+        # Message kept from google/grain 0.2.18 (its first sentence)
         raise NotImplementedError(
             f"`element_spec` inference is not implemented for {type(self).__name__}. Give the class a "
             "method `infer_element_spec` or a property `_element_spec`."

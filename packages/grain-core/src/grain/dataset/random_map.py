@@ -25,6 +25,7 @@ def _seed_of(dataset: Any, seed: int | None) -> int:
     if seed is None:
         seed = dataset.default_seed
     if seed is None:
+        # Message kept from google/grain 0.2.18
         raise ValueError(
             "`random_map` requires a seed. Please either provide it with `ds.seed(seed)` before any "
             "random transformations or pass it directly with `ds.random_map(transform, seed=seed)`."

@@ -32,8 +32,10 @@ class RepeatMapDataset(IndexOnlyMapDataset[T]):
         if num_epochs is not None:
             num_epochs = checked_int("num_epochs", num_epochs, least=-(2**63))
             if num_epochs <= 0:
+                # Message kept from google/grain 0.2.18
                 raise ValueError(f"num_epochs must be positive, but got {num_epochs}.")
         if length >= sys.maxsize:
+            # Message kept from google/grain 0.2.18
             raise ValueError(f"Repeating already infinite dataset {parent} does nothing.")
         self._num_epochs = num_epochs
         self._reseed = reseed_each_epoch
@@ -71,6 +73,7 @@ class RepeatIterDataset(IterDataset[T]):
         if num_epochs is not None:
             num_epochs = checked_int("num_epochs", num_epochs, least=-(2**63))
             if num_epochs <= 0:
+                # Message kept from google/grain 0.2.18
                 raise ValueError(f"num_epochs must be positive, but got {num_epochs}.")
         self._num_epochs = num_epochs
 

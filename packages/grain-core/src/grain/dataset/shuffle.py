@@ -27,12 +27,14 @@ class ShuffleMapDataset(IndexOnlyMapDataset[T]):
         if seed is None:
             seed = self.default_seed
             if seed is None:
+                # Message kept from google/grain 0.2.18
                 raise ValueError(
                     "`shuffle` requires a seed. Please provide it with `ds.seed(seed)` before it, or "
                     "pass it directly with `ds.shuffle(seed=seed)`."
                 )
         seed = checked_int("seed", seed, least=-(2**63))
         if not 0 <= seed < 2**32:
+            # Message kept from google/grain 0.2.18
             raise ValueError(f"Seed must be an integer between 0 and 2**32-1 (got seed={seed}).")
         self._seed = seed
         self._length = len(parent)

@@ -23,6 +23,7 @@ def slice_map_dataset(
     if isinstance(selection, builtins.slice):
         return SliceMapDataset(parent, selection)
     if isinstance(selection, (str, bytes)) or not hasattr(selection, "__iter__"):
+        # Message kept from google/grain 0.2.18
         raise ValueError(
             f"sl is not a slice: {type(selection)}. Pass a slice or a sequence of integers."
         )

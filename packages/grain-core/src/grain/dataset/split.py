@@ -54,6 +54,7 @@ def train_validation_split(
     count = _count(validation, length)
     seed = checked_int("seed", seed, least=0)
     if seed >= 2**32:
+        # Message kept from google/grain 0.2.18
         raise ValueError(f"Seed must be an integer between 0 and 2**32-1 (got seed={seed}).")
     return (
         SplitMapDataset(ds, seed, count, length - count),

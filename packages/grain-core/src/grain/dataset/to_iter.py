@@ -161,6 +161,7 @@ class PrefetchDatasetIterator(ChunkIterator[T]):
         found = state_field(state, "next_index", self)
         index = checked_int("`next_index` of a state", found, least=-(2**63))
         if not 0 <= index <= self._stop:
+            # Message kept from google/grain 0.2.18
             raise IndexError(
                 f"Checkpoint `next_index` {index} is out of range for dataset of length {self._stop}."
             )

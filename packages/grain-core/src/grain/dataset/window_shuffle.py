@@ -24,6 +24,7 @@ T = TypeVar("T")
 def _checked_seed(seed: Any) -> int:
     number = checked_int("seed", seed, least=-(2**63))
     if not 0 <= number < 2**32:
+        # Message kept from google/grain 0.2.18
         raise ValueError(f"Seed must be an integer between 0 and 2**32-1 (got seed={number}).")
     return number
 

@@ -23,6 +23,7 @@ def _checked_parents(parents: Any, kinds: tuple[type, ...], owner: str) -> list[
             f"{owner} needs a sequence of datasets, got {type(parents).__name__}; write [ds, ds2]."
         )
     if not parents:
+        # Message kept from google/grain 0.2.18
         raise ValueError("At least one parent must be provided.")
     for number, parent in enumerate(parents):
         if not isinstance(parent, kinds):
@@ -47,6 +48,7 @@ class ZipMapDataset(IndexedMapDataset[tuple[Any, ...]]):
         super().__init__(_checked_parents(parents, (MapDataset,), "ZipMapDataset"))
         lengths = [len(parent) for parent in parents]
         if len(set(lengths)) > 1:
+            # Message kept from google/grain 0.2.18
             raise ValueError(f"All parents must have the same length. Got lengths {lengths}.")
         self._length = lengths[0]
 
@@ -199,6 +201,7 @@ class ZipDatasetIterator(ChunkIterator[tuple[Any, ...]]):
         if not self._strict:
             return END
         if number:
+            # Message kept from google/grain 0.2.18
             raise ValueError(
                 f"ZipIterDataset argument {number + 1} is shorter than {_arguments(number)}"
             )
@@ -206,6 +209,7 @@ class ZipDatasetIterator(ChunkIterator[tuple[Any, ...]]):
             if not self._chunks[other].elements:
                 self._chunks[other] = self._parents[other].next_chunk(1)
             if self._chunks[other].elements:
+                # Message kept from google/grain 0.2.18
                 raise ValueError(
                     f"ZipIterDataset argument {other + 1} is longer than {_arguments(other)}"
                 )

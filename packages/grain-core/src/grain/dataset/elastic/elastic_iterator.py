@@ -306,6 +306,7 @@ class IndexedElasticDatasetIterator(ElasticDatasetIterator):
         )
         length = len(self._ds)
         if start > length:
+            # Message kept from google/grain 0.2.18
             raise IndexError(
                 f"Checkpoint `global_next_index` {start} is out of range for dataset of length "
                 f"{length}. The dataset must be the one that the checkpoint was saved with."
@@ -355,6 +356,7 @@ def _checked_size(global_batch_size: Any, shard_count: int) -> int:
     size = checked_int("global_batch_size", global_batch_size, least=1)
     if size % shard_count:
         above = -(-size // shard_count) * shard_count
+        # Message kept from google/grain 0.2.18
         raise ValueError(
             f"Global batch size {size} is not divisible by shard count {shard_count}. All shards get "
             f"equally many elements of every batch: use a multiple of {shard_count}, such as {above}, "

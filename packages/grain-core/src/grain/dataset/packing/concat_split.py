@@ -117,12 +117,14 @@ class ConcatThenSplitIterDataset(IterDataset[dict[str, Any]]):
     def features_of(self, element: Any) -> list[Array]:
         """Return the features of an element, which must be exactly those of the layout."""
         if type(element) is not dict and not isinstance(element, Mapping):
+            # Message kept from google/grain 0.2.18
             raise ValueError(
                 f"Parent elements must be unnested dictionaries but got {type(element).__name__}."
             )
         if element.keys() != self._name_set:
             structure = {name: _described(value) for name, value in element.items()}
             lengths = dict(zip(self.names, self.layout.lengths, strict=True))
+            # Message kept from google/grain 0.2.18
             raise ValueError(
                 f"Parent element has structure {structure} but target sequence length is "
                 f"{lengths}. There must be a sequence length for each feature."
@@ -171,14 +173,17 @@ def _checked_bos(
         )
     if handling is BOSHandling.DO_NOTHING:
         if token is not None or features:
+            # Message kept from google/grain 0.2.18
             raise ValueError(
                 f"bos_handling={handling} indicates that BOS handling is not used. So bos_token_id "
                 "and bos_features should not be set."
             )
         return None
     if token is None:
+        # Message kept from google/grain 0.2.18
         raise ValueError(f"bos_token_id must be set if bos_handling is {handling}.")
     if set(features) & set(meta_features):
+        # Message kept from google/grain 0.2.18
         raise ValueError(
             f"bos_features and meta_features should not overlap. bos_features: {features}, "
             f"meta_features: {meta_features}"

@@ -74,6 +74,7 @@ class PackIterDataset(IterDataset[dict[str, Any]], abc.ABC):
                 "max_sequences_per_bin", max_sequences_per_bin, least=-(2**63)
             )
             if self.max_sequences <= 0:
+                # Message kept from google/grain 0.2.18
                 raise ValueError(
                     "If specified, `max_sequences_per_bin` must be a positive integer, but got "
                     f"{max_sequences_per_bin}."
@@ -331,6 +332,7 @@ def _check_lengths(layout: Layout, values: list[Array]) -> None:
         if len(value) > length
     ]
     if exceeding:
+        # Message kept from google/grain 0.2.18
         raise ValueError(
             "Inputs to PackedBatch must be truncated to max length. Exceeds: (feature_path, "
             f"feature_length, max_length) = {exceeding}"
