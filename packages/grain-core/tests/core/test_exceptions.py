@@ -40,7 +40,7 @@ class Callable_:
         (functools.partial(int, base=2), "functools.partial(<class 'int'>, base=2)"),
     ],
 )
-def test_a_transform_is_named_as_its_user_knows_it(transform, expected):
+def test_a_transform_has_a_readable_name(transform, expected):
     assert transform_name(transform) == expected
 
 

@@ -35,7 +35,7 @@ class Site:
         entry_points_text: str | None = None,
         metadata_text: str | None = None,
     ) -> str:
-        """Installs one; gives the name of its hook module."""
+        """Install a distribution; return the name of its hook module."""
         package = distribution.replace("-", "_")
         name = entry_point or distribution.removeprefix("grain-")
         info = self.path / f"{package}-{version}.dist-info"
@@ -53,7 +53,7 @@ class Site:
         return f"{package}._plugin"
 
     def add_source(self, distribution: str, **fields: object) -> None:
-        """Installs a plugin with one working map source, described by `fields`."""
+        """Install a plugin with one working map source, described by `fields`."""
         package = distribution.replace("-", "_")
         spec = {
             "name": distribution.removeprefix("grain-"),

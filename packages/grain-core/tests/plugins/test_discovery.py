@@ -27,7 +27,7 @@ def test_without_plugins_there_is_an_empty_list_and_no_problem(site) -> None:
     assert len(manager.not_installed()) == 4
 
 
-def test_a_good_plugin_is_available_until_its_target_is_asked_for_and_then_loaded(site) -> None:
+def test_a_good_plugin_is_available_until_its_target_is_used_and_then_loaded(site) -> None:
     site.add_source("grain-good", public_names=("Good",), summary="Good things.")
     manager = site.manager()
     plugin = plugin_of(manager, "good")
@@ -114,7 +114,7 @@ def test_a_keyboard_interrupt_during_discovery_is_the_users_and_discovery_can_be
     assert statuses(manager) == {"good": Status.AVAILABLE, "slow": Status.FAILED}
 
 
-def test_a_plugin_that_asks_for_another_core_is_not_imported(site) -> None:
+def test_a_plugin_that_requires_another_core_is_not_imported(site) -> None:
     module = site.add("grain-old", requires=("numpy", "grain-core>=99"), hooks="raise RuntimeError")
     manager = site.manager(core="1.0.0")
     plugin = plugin_of(manager, "old")

@@ -13,7 +13,7 @@ from grain.plugins.import_conflicts import import_conflicts
 
 @pytest.fixture
 def check(site):
-    """Judges the site as if its own `grain` directory were the one that runs."""
+    """Return a check of the site, with its `grain` directory as the running package."""
     package = site.path / "grain"
     package.mkdir()
     (package / "__init__.py").write_text("# ours")

@@ -138,7 +138,7 @@ def test_the_spec_is_had_by_public_name_or_spec_name_without_an_import(site) -> 
         manager.spec("nothing")
 
 
-def test_conformance_cases_come_from_the_plugin_itself_and_only_when_asked(site) -> None:
+def test_conformance_cases_are_read_from_the_plugin_only_on_request(site) -> None:
     site.add(
         "grain-proven",
         hooks="""

@@ -78,7 +78,7 @@ def test_a_plugin_in_an_archive_on_the_path_is_found_by_the_standard_reader(
     monkeypatch.delitem(sys.modules, "zipped_plugin")
 
 
-def test_a_finder_with_metadata_of_its_own_is_asked_too(monkeypatch, tmp_path) -> None:
+def test_a_finder_with_metadata_is_used_too(monkeypatch, tmp_path) -> None:
     (tmp_path / "x.dist-info").mkdir()
     (tmp_path / "x.dist-info" / "METADATA").write_text("Name: from-a-finder\nVersion: 1\n")
 

@@ -21,7 +21,7 @@ MODULE = "module_with_plugin_names"
 
 @pytest.fixture
 def module(site, monkeypatch):
-    """Makes a module that answers for plugins' names, as `grain.sources` does."""
+    """Return a function that makes a module with plugins' names, like `grain.sources`."""
 
     def make(**options: object) -> types.ModuleType:
         made = types.ModuleType(MODULE)
@@ -86,7 +86,7 @@ def test_from_import_says_so_among_several_names_under_a_tracer_and_in_compiled_
 
 
 def test_the_third_time_is_like_the_first(module) -> None:
-    """Interpreters rewrite their instructions as code gets warm; the answer must not change."""
+    """Interpreters specialise their bytecode as code gets warm; the result must not change."""
     made = module()
     for _ in range(100):
         with pytest.raises(PluginNotInstalledError):
