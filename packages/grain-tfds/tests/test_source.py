@@ -198,6 +198,39 @@ def test_a_damaged_file_is_reported_with_dataset_and_directory(
     assert source[0]["text"].startswith(b"picture")
 
 
+class Blobs(tfds.core.GeneratorBasedBuilder):
+    """Examples that do not compress, so that they take more than the first block of a file."""
+
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self):
+        features = {"blob": tfds.features.Tensor(shape=(250,), dtype=np.float32)}
+        return tfds.core.DatasetInfo(builder=self, features=tfds.features.FeaturesDict(features))
+
+    def _split_generators(self, dl_manager):
+        return {"train": self._generate_examples()}
+
+    def _generate_examples(self):
+        for number in range(400):
+            yield number, {"blob": np.random.default_rng(number).random(250, np.float32)}
+
+
+@pytest.mark.parametrize("indices", [[399], [390, 399]], ids=str)
+def test_a_file_truncated_while_open_is_an_error(tmp_path, indices):
+    tfds.display_progress_bar(False)
+    Blobs(data_dir=tmp_path, file_format="array_record").download_and_prepare()
+    source = TfdsDataSource("blobs", split="train", data_dir=tmp_path)
+    assert source[399]["blob"].shape == (250,)
+    (path,) = tmp_path.glob("**/*train*")
+    size = path.stat().st_size
+    os.truncate(path, size // 4)
+    with pytest.raises(RuntimeError, match=rf"{size // 4} bytes long, but was {size}") as caught:
+        source.__getitems__(indices)
+    assert "blobs/1.0.0" in caught.value.__notes__[0]
+    with pytest.raises(RuntimeError):
+        source[399]
+
+
 @pytest.mark.parametrize("part", ["[:0]", "[3:1]"])
 def test_a_slice_of_a_split_without_examples_is_named(data_dir, part):
     with pytest.raises(ValueError, match=r".") as caught:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import copy
 import operator
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, SupportsIndex
 
 import numpy as np
 import tensorflow_datasets as tfds
-
-T = TypeVar("T")
 
 
 class TfdsIndexError(IndexError, ValueError):
@@ -77,6 +76,11 @@ class TfdsDataSource:
         self._split = str(split)
         self._decoders = _kinds(decoders)
         self._length = self._source_length()
+        self._sizes = {
+            path: os.path.getsize(path)
+            for path in sorted({i.filename for i in info.splits[split].file_instructions})
+            if os.path.isfile(path)
+        }
 
     def _source_length(self) -> int:
         try:
@@ -95,7 +99,7 @@ class TfdsDataSource:
     def __getitem__(self, index: SupportsIndex) -> Any:
         index = operator.index(index)
         self._check_index(index)
-        return self._with_note(lambda: self._source[index])
+        return self._with_note(lambda: [self._source[index]])[0]
 
     def __getitems__(self, indices: Sequence[int] | np.ndarray) -> list[Any]:
         """Return examples in the order of `indices`, by TFDS's batched read."""
@@ -104,7 +108,7 @@ class TfdsDataSource:
             return []
         self._check_index(min(wanted))
         self._check_index(max(wanted))
-        return list(self._with_note(lambda: self._source.__getitems__(wanted)))
+        return self._with_note(lambda: list(self._source.__getitems__(wanted)))
 
     def _check_index(self, index: int) -> None:
         if not 0 <= index < self._length:
@@ -113,10 +117,13 @@ class TfdsDataSource:
                 f"{self._length} examples."
             )
 
-    def _with_note(self, read: Callable[[], T]) -> T:
+    def _with_note(self, read: Callable[[], list[Any]]) -> list[Any]:
         """Call `read`, and name the dataset in its errors, which name a file at best."""
         try:
-            return read()
+            examples = read()
+            if any(map(_is_empty, examples)):
+                self._check_sizes()
+            return examples
         except (RuntimeError, OSError) as error:
             error.add_note(
                 f"raised while reading {self._full_name} in {self._directory}. A file is missing, "
@@ -125,6 +132,16 @@ class TfdsDataSource:
             # Otherwise TFDS would keep the failed reader even after the file was restored.
             self.close()
             raise
+
+    def _check_sizes(self) -> None:
+        """Raise an error if a file changed: records of a file truncated while open are empty."""
+        for path, expected in self._sizes.items():
+            size = os.path.getsize(path)
+            if size != expected:
+                raise RuntimeError(
+                    f"{path} is {size} bytes long, but was {expected} when this source was created:"
+                    " the file has changed."
+                )
 
     def __iter__(self) -> Iterator[Any]:
         for index in range(self._length):
@@ -151,6 +168,10 @@ class TfdsDataSource:
             f"TfdsDataSource(name={self._full_name!r}, split={self._split!r}, "
             f"len={self._length}{decoders})"
         )
+
+
+def _is_empty(example: Any) -> bool:
+    return isinstance(example, Mapping) and all(value is None for value in example.values())
 
 
 def _names_of(source: Any) -> str:
