@@ -143,9 +143,9 @@ def test_every_component_resumes_at_its_position_at_each_change(changes, first):
         return {name: part(ord(name), 1000) for name in weights}
 
     ds = grain.MapDataset.mix(parts(first), first)
-    at = 0
+    at, before = 0, ds
     for step, weights in changes:
-        at += step
+        at, before = at + step, ds
         ds = ds.change_at(at, parts(weights), weights)
     elements = [int(x) for x in ds.__getitems__(range(at + 40))]
     for name in "abcd":
@@ -153,7 +153,7 @@ def test_every_component_resumes_at_its_position_at_each_change(changes, first):
         assert mine == list(range(len(mine)))
     # One by one and all at once, and what is before the last change is what was there.
     assert [int(ds[i]) for i in range(0, at + 40, 7)] == elements[::7]
-    assert elements[:at] == [int(x) for x in ds._before.__getitems__(range(at))]
+    assert elements[:at] == [int(x) for x in before.__getitems__(range(at))]
 
 
 def test_new_proportions_hold_from_the_change_on():

@@ -13,7 +13,7 @@ from tests.parity.encoding import encode
 
 import grain
 
-from ..helpers.pipelines import INLINE
+from ..helpers.pipelines import INLINE, ForwardingIterDataset
 
 Map = grain.MapDataset
 X = grain.experimental
@@ -40,22 +40,6 @@ class Halves(grain.transforms.FlatMap):
 
     def flat_map(self, element: Any) -> list[Any]:
         return [self.touch(element)] * (int(element) % 4)
-
-
-class OwnIterDataset(grain.IterDataset):
-    def __iter__(self) -> grain.DatasetIterator:
-        return OwnIterator(iter(self._parent))
-
-
-class OwnIterator(grain.DatasetIterator):
-    def __next__(self) -> Any:
-        return next(self._parent)
-
-    def get_state(self) -> Any:
-        return {"own": self._parent.get_state()}
-
-    def set_state(self, state: Any) -> None:
-        self._parent.set_state(state["own"])
 
 
 def rows(count: int, touch: Touch) -> grain.IterDataset:
@@ -111,7 +95,7 @@ PIPELINES: dict[str, Callable[[Touch], grain.IterDataset]] = {
         tokens(touch), num_packing_bins=2, **PACKED
     ),
     "concatenation": lambda touch: X.ConcatThenSplitIterDataset(tokens(touch), **PACKED),
-    "below one's own iterator": lambda touch: OwnIterDataset(rows(20, touch).map(touch)),
+    "below one's own iterator": lambda touch: ForwardingIterDataset(rows(20, touch).map(touch)),
 }
 each_pipeline = pytest.mark.parametrize("name", PIPELINES)
 
@@ -147,7 +131,7 @@ def test_an_interrupted_iterator_resumes_with_exactly_the_next_element(name: str
 
 def test_what_a_function_made_of_ones_own_iterators_element_is_made_again() -> None:
     for at in range(1, 6):
-        ds = OwnIterDataset(plain(5)).map(Touch(at))
+        ds = ForwardingIterDataset(plain(5)).map(Touch(at))
         iterator, found = iter(ds), []
         with pytest.raises(KeyboardInterrupt):
             found.extend(iterator)

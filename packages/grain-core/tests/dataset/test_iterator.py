@@ -11,16 +11,9 @@ import pytest
 
 import grain
 
-from ..helpers.pipelines import INLINE, numbers
+from ..helpers.pipelines import INLINE, Twice, numbers
 
 Map = grain.MapDataset
-
-
-class Halves(grain.experimental.FlatMapTransform):
-    max_fan_out = 2
-
-    def flat_map(self, element: Any) -> list[Any]:
-        return [element, element]
 
 
 def draw(element: Any, rng: Any) -> Any:
@@ -58,8 +51,8 @@ UNKNOWN: dict[str, Callable[[], Any]] = {
     "filter on a map dataset": lambda: Map.range(3).filter(bool).to_iter_dataset(),
     "map over filter": lambda: numbers().filter(bool).map(abs),
     "batch over filter": lambda: numbers().filter(bool).batch(2),
-    "flat map": lambda: numbers().apply(Halves()),
-    "flat map on a map dataset": lambda: Map.range(3).apply(Halves()).to_iter_dataset(),
+    "flat map": lambda: numbers().apply(Twice()),
+    "flat map on a map dataset": lambda: Map.range(3).apply(Twice()).to_iter_dataset(),
     "mix": lambda: grain.IterDataset.mix([numbers(), numbers()]),
     "workers over filter": lambda: (
         numbers().filter(bool).mp_prefetch(grain.MultiprocessingOptions(num_workers=1))
@@ -108,7 +101,7 @@ PIPELINES: dict[str, Callable[[], Any]] = {
     "counted": lambda: numbers(60).map_with_index(lambda i, x: i * x),
     "random": lambda: numbers(60).random_map(draw, seed=1),
     "batch": lambda: numbers(60).batch(3, batch_fn=list),
-    "flat map": lambda: numbers(60).apply(Halves()),
+    "flat map": lambda: numbers(60).apply(Twice()),
     "mix": lambda: grain.IterDataset.mix([numbers(60), numbers(60).map(lambda x: -x)]),
     "threads": lambda: Map.range(60).to_iter_dataset(grain.ReadOptions(2, 8)),
     "loader": lambda: grain.load(list(range(60)), num_epochs=1),
@@ -218,7 +211,7 @@ MISSING: dict[str, tuple[Callable[[], Any], Any, str]] = {
         "parent",
     ),
     "random": (lambda: numbers().random_map(draw, seed=1), {"parent": {}}, "index_for_rng"),
-    "flat map": (lambda: numbers().apply(Halves()), {"parent": {}}, "next_index_in_buffer"),
+    "flat map": (lambda: numbers().apply(Twice()), {"parent": {}}, "next_index_in_buffer"),
     "mix": (lambda: grain.IterDataset.mix([numbers()]), {"parents": [{}], "stop": False}, "index"),
     "mix without parents": (lambda: grain.IterDataset.mix([numbers()]), {"index": 1}, "parents"),
     "mix of other names": (
@@ -252,7 +245,7 @@ WRONG: list[tuple[Callable[[], Any], Any, type[Exception], str]] = [
     (lambda: numbers(), {"next_index": 7}, IndexError, "7 is out of range for dataset of length 6"),
     (lambda: numbers(), {"next_index": -1}, IndexError, "-1 is out of range"),
     (
-        lambda: numbers().apply(Halves()),
+        lambda: numbers().apply(Twice()),
         {"parent": {"next_index": 0}, "next_index_in_buffer": -1},
         ValueError,
         "next_index_in_buffer",

@@ -13,6 +13,8 @@ import pytest
 
 import grain
 
+from ..helpers.pipelines import ForwardingIterDataset
+
 Map = grain.MapDataset
 X = grain.experimental
 
@@ -22,22 +24,6 @@ class Halves(grain.transforms.FlatMap):
 
     def flat_map(self, element: Any) -> list[Any]:
         return [element] * (int(element) % 4)
-
-
-class OwnIterDataset(grain.IterDataset):
-    def __iter__(self) -> grain.DatasetIterator:
-        return OwnIterator(iter(self._parent))
-
-
-class OwnIterator(grain.DatasetIterator):
-    def __next__(self) -> Any:
-        return next(self._parent)
-
-    def get_state(self) -> Any:
-        return self._parent.get_state()
-
-    def set_state(self, state: Any) -> None:
-        self._parent.set_state(state)
 
 
 def rows(count: int = 40) -> grain.IterDataset:
@@ -78,7 +64,7 @@ PIPELINES: dict[str, Callable[[], grain.IterDataset]] = {
     "best fit": lambda: X.BestFitPackIterDataset(tokens(), num_packing_bins=2, **PACKED),
     "concatenation": lambda: X.ConcatThenSplitIterDataset(tokens(), **PACKED),
     "thread": lambda: X.ThreadPrefetchIterDataset(rows(), prefetch_buffer_size=3),
-    "own iterator": lambda: OwnIterDataset(rows()).map(lambda x: x).batch(2),
+    "own iterator": lambda: ForwardingIterDataset(rows()).map(lambda x: x).batch(2),
     "options": lambda: X.WithOptionsIterDataset(
         rows().filter(lambda x: x > 1), X.DatasetOptions(filter_warn_threshold_ratio=0.5)
     ),
@@ -103,7 +89,7 @@ FAILING: dict[str, Callable[[], grain.IterDataset]] = {
     "in a thread": lambda: X.ThreadPrefetchIterDataset(
         rows().map(fail), prefetch_buffer_size=3
     ).map(abs),
-    "own iterator": lambda: OwnIterDataset(rows().map(fail)).map(fail),
+    "own iterator": lambda: ForwardingIterDataset(rows().map(fail)).map(fail),
 }
 
 

@@ -11,15 +11,7 @@ import pytest
 import grain
 from grain import experimental as ex
 
-from ..helpers.pipelines import INLINE, numbers
-
-
-class Twice(grain.transforms.FlatMap):
-    max_fan_out = 2
-
-    def flat_map(self, element: Any) -> list[Any]:
-        return [element, element]
-
+from ..helpers.pipelines import INLINE, Twice, numbers
 
 DOCUMENTS = [{"x": np.arange(1, n + 1)} for n in (3, 1, 2, 3, 1)]
 

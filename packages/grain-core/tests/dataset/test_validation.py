@@ -10,15 +10,10 @@ import pytest
 import grain
 from grain import experimental as ex
 
+from ..helpers.pipelines import Twice
+
 BY_INDEX = grain.MapDataset.range(4)
 IN_ORDER = BY_INDEX.to_iter_dataset()
-
-
-class Twice(ex.FlatMapTransform):
-    max_fan_out = 2
-
-    def flat_map(self, element: Any) -> list[Any]:
-        return [element, element]
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,35 @@ def with_workers(
     return dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=count, **options))
 
 
+class Twice(grain.transforms.FlatMap):
+    """A transformation that yields every element twice."""
+
+    max_fan_out = 2
+
+    def flat_map(self, element: Any) -> list[Any]:
+        return [element, element]
+
+
+class ForwardingIterDataset(grain.IterDataset[Any]):
+    """A dataset as users write it, with only an `__iter__`: the elements of its parent."""
+
+    def __iter__(self) -> grain.DatasetIterator[Any]:
+        return ForwardingIterator(iter(self._parent))
+
+
+class ForwardingIterator(grain.DatasetIterator[Any]):
+    """The iterator of a `ForwardingIterDataset`; its state wraps the parent's."""
+
+    def __next__(self) -> Any:
+        return next(self._parent)
+
+    def get_state(self) -> Any:
+        return {"own": self._parent.get_state()}
+
+    def set_state(self, state: Any) -> None:
+        self._parent.set_state(state["own"])
+
+
 def plain(value: Any) -> Any:
     """Return an element in a form that `==` compares as a whole, with the types of its arrays."""
     if isinstance(value, np.ndarray):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import pathlib
 import random
 import struct
@@ -137,12 +138,21 @@ def test_several_paths_are_refused_when_built() -> None:
         TFRecordIterDataset(["a", "b"])  # type: ignore[arg-type]
 
 
-def test_a_closed_iterator_has_closed_its_file(path: pathlib.Path) -> None:
+def test_a_closed_iterator_has_closed_its_file(
+    path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Any] = []
+
+    def spy(*arguments: Any, **options: Any) -> Any:
+        opened.append(io.open(*arguments, **options))  # noqa: SIM115, UP020
+        return opened[-1]
+
+    monkeypatch.setattr("builtins.open", spy)
     iterator = iter(TFRecordIterDataset(str(path)))
-    file = iterator._file
     next(iterator)
+    assert not all(file.closed for file in opened)
     iterator.close()
-    assert file.closed
+    assert all(file.closed for file in opened)
 
 
 def test_files_interleave_and_resume(path: pathlib.Path, resumes: Callable[..., Any]) -> None:
