@@ -19,7 +19,7 @@ from grain.checkpoint import (
 
 
 def part(number: int, size: int = 100) -> grain.MapDataset:
-    """Numbers that tell the component they belong to."""
+    """Return numbers that identify their component."""
     return grain.MapDataset.range(1000 * number, 1000 * number + size)
 
 

@@ -324,7 +324,7 @@ def all_rows() -> dict[str, Make]:
 
 
 def place_of(state: Any) -> Any:
-    """A state without what it tells of the iterator, and not of the place.
+    """Return a state without fields that describe the iterator instead of the position.
 
     A cache that is full reads no more of its parent, also when it is set to a place in the first epoch.
     """

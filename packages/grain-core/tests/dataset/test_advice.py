@@ -1,4 +1,4 @@
-"""What beginners write, and the error that tells them what to write instead."""
+"""Common mistakes raise an error with advice."""
 
 from __future__ import annotations
 

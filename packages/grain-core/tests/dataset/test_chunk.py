@@ -1,4 +1,4 @@
-"""However many elements an operation is asked for at a time, the stream and its states are the same."""
+"""The stream and its states are the same for chunks of any size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ mix = grain.IterDataset.mix
 
 
 class CountIterator(grain.DatasetIterator):
-    """As users write them: where it stands must be asked before it is advanced again."""
+    """An iterator as users write it: its state is valid until it is advanced again."""
 
     def __init__(self, stop: int):
         super().__init__()
@@ -109,7 +109,7 @@ def steps(iterator: grain.DatasetIterator) -> tuple[list[Any], list[Any]]:
 @example(limits=[1024])
 @example(limits=[1, 2, 4, 8, 16])
 @settings(deadline=None, max_examples=15)
-def test_runs_of_any_size_make_the_same_stream_with_the_same_states(name, limits):
+def test_chunks_of_any_size_make_the_same_stream_with_the_same_states(name, limits):
     make = PIPELINES[name]
     expected, expected_states = steps(iter(make()))
     iterator = iter(make())
@@ -118,7 +118,7 @@ def test_runs_of_any_size_make_the_same_stream_with_the_same_states(name, limits
     pending: list[Callable[[], Any]] = []
     for number in range(10**4):
         run = iterator.next_chunk(limits[number % len(limits)])
-        # What a run tells of its states holds however far reading went on, unless it says otherwise.
+        # The states of a chunk stay valid when the iterator advances, unless the chunk is live.
         states += [ask() for ask in pending]
         pending = []
         if not run.elements:

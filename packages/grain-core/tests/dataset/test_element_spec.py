@@ -28,7 +28,7 @@ from grain.experimental import (
 
 
 class Rows:
-    """A source that tells what its records look like and fails the test when it is read."""
+    """A source with an element spec that fails the test when it is read."""
 
     element_spec = {"x": ShapeDtypeStruct((3,), np.float32)}
 

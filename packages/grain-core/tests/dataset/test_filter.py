@@ -186,7 +186,7 @@ def test_options_given_closer_to_the_end_win():
     ds = with_options(on_iter(1000, lambda x: False), filter_warn_threshold_ratio=None)
     assert warnings_of(ds) == []
     assert len(warnings_of(with_options(ds, filter_warn_threshold_ratio=0.5))) == 1
-    # What is not given leaves alone what was.
+    # Options that are not given change nothing.
     assert warnings_of(with_options(ds, filter_raise_threshold_ratio=1.5)) == []
 
 

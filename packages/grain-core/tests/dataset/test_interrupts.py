@@ -183,7 +183,7 @@ def test_an_interrupted_iterator_that_is_closed_keeps_its_state() -> None:
 
 
 def wrongly(state: Any) -> list[Any]:
-    """States like the one given, each wrong in one place, and some that are wrong altogether."""
+    """Return states like the given one, each wrong in one field, and some that are wrong altogether."""
     if isinstance(state, dict):
         found = [{**state, key: wrong} for key, value in state.items() for wrong in wrongly(value)]
         return [*found, *({k: v for k, v in state.items() if k != key} for key in state)]

@@ -178,7 +178,7 @@ def test_other_operations_get_records(above):
 
 
 class OddColumns(Records):
-    """Columns as a broken, or a modest, source would give them."""
+    """A source with given columns."""
 
     def __init__(self, columns: Any):
         super().__init__()

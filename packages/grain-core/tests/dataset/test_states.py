@@ -58,7 +58,7 @@ def assert_states_survive(make: Callable[[], Any], as_plain: Callable[[Any], Any
 
 
 def through_json(state: Any) -> Any:
-    """What is read back; a `DataLoader` gives text already."""
+    """Return a state after a round trip through JSON; a `DataLoader` has text already."""
     if isinstance(state, bytes):
         return json.dumps(json.loads(state), indent=4).encode()
     return json.loads(json.dumps(state))

@@ -32,7 +32,7 @@ Rate = Callable[[Candidate], float]
 
 
 def candidate_of(ds: Any) -> Candidate:
-    """The options that a dataset was given."""
+    """Return the options of a dataset."""
     workers, ahead = 0, 1
     if type(ds).__name__ == "ProcessPrefetchIterDataset":
         workers, ahead = ds._options.num_workers, ds._options.per_worker_buffer_size

@@ -99,7 +99,7 @@ def draw(element: Any, rng: np.random.Generator) -> Any:
     return element, int(rng.integers(1000))
 
 
-# Every operation, applied to the user's dataset and to a range, must give the same.
+# Every operation must yield the same for the user's dataset and for a range.
 OPERATIONS: dict[str, Callable[[grain.MapDataset], Any]] = {
     "itself": lambda ds: ds,
     "map": lambda ds: ds.map(lambda x: x + 1),
@@ -349,7 +349,7 @@ def test_closing_reaches_the_parents_of_a_users_iterator():
 
 
 def test_a_users_iterator_is_not_read_ahead_of_what_was_requested():
-    """Its state can be asked only where it stands."""
+    """An iterator whose state is valid only at its position."""
     inner = CountIterator(12)
 
     class Given(grain.IterDataset):
@@ -384,7 +384,7 @@ def test_an_error_in_a_users_iterator_passes_and_the_stream_resumes():
 
 
 class Miscounting(WithoutInit):
-    """Gives more or fewer elements than were asked for."""
+    """A dataset that returns more or fewer elements than requested."""
 
     def __init__(self, more: int):
         super().__init__()

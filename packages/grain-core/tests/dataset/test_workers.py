@@ -1,4 +1,4 @@
-"""Each operation gives one stream and one state, however many worker processes compute below it."""
+"""Each operation has one stream and one state for any number of worker processes."""
 
 from __future__ import annotations
 

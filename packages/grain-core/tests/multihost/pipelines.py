@@ -53,7 +53,7 @@ def joined(element: Any) -> Any:
 
 
 class Counting(grain.IterDataset[Any]):
-    """A stream that a user wrote, whose iterator tells only where it stands now."""
+    """A stream that a user wrote, whose iterator has only live states."""
 
     def __init__(self, length: int):
         super().__init__()
@@ -102,7 +102,7 @@ BY_INDEX: dict[str, Callable[[int], grain.MapDataset[Any]]] = {
     "windows": lambda n: numbers(n).window_shuffle(4, seed=1),
 }
 
-# What only reading in order tells.
+# Streams that are known only by reading in order.
 IN_ORDER: dict[str, Callable[[int], Any]] = {
     "filtered": lambda n: numbers(n).shuffle(seed=1).filter(is_kept),
     "filtered, then mapped": lambda n: numbers(n).filter(is_kept).map(scaled),
@@ -204,7 +204,7 @@ class Hosts:
         return [row for batches in self.steps(limit) for row in in_order(batches)]
 
     def saved(self) -> Any:
-        """The state of all hosts, as it comes back from a file."""
+        """Return the state of all hosts after a round trip through a file."""
         states = [iterator.get_state() for iterator in self.iterators]
         return json.loads(json.dumps(ElasticIterator.merge_states(states)))
 

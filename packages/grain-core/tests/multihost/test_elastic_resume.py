@@ -35,7 +35,7 @@ from .pipelines import (
 
 
 def given_to_all(rows: list[Any], taken: int, size: int, remainder: Remainder) -> list[Any]:
-    """What hosts should give of the global stream from a place on."""
+    """Return the expected rows of hosts from a position of the global stream on."""
     left = rows[taken:]
     missing = -len(left) % size
     match remainder:

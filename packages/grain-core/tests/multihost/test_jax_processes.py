@@ -1,4 +1,4 @@
-"""Real jobs of several JAX processes: who reads what, how many steps they take, how they go on."""
+"""Real jobs of several JAX processes: their shares, their steps, and how they resume."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def check_shards(seen: list[Any], count: int) -> None:
 
 
 def check_steps(shards: list[list[Any]], policy: Remainder) -> None:
-    """All processes take equally many steps, and together give what the policy promises."""
+    """Assert that all processes take equally many steps, with the rows that the policy promises."""
     whole_steps, rest = divmod(job.LENGTH, job.GLOBAL_BATCH)
     extra = 1 if rest and policy is not Remainder.DROP else 0
     assert {len(shard) for shard in shards} == {whole_steps + extra}

@@ -1,4 +1,4 @@
-"""Map datasets one after the other."""
+"""Concatenation of map datasets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class ConcatenateMapDataset(ManyParentsMapDataset[T]):
-    """Datasets one after the other; each epoch goes through all of them."""
+    """Datasets in sequence; each epoch has the elements of all of them."""
 
     fingerprint_name = "concatenate"
 

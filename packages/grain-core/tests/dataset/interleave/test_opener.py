@@ -1,4 +1,4 @@
-"""Datasets that are slow are opened and read ahead in threads, as far as was asked; the stream stays."""
+"""Slow datasets are opened and read ahead in threads, as far as requested; the stream stays."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_threads_change_neither_stream_nor_states(
 
 
 def expected_turns(files: list[Any], cycle: int) -> list[Any]:
-    """What comes out, written as plainly as can be."""
+    """Return the expected elements, computed in the plainest way."""
     waiting = [[list(x) if isinstance(x, tuple) else x for x in file] for file in files]
     places: list[Any] = [waiting.pop(0) for _ in range(min(cycle, len(waiting)))]
     found = []

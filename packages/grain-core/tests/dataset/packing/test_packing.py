@@ -1,4 +1,4 @@
-"""Packing keeps every token once, in order, within the limits it was given."""
+"""Packing keeps every token once, in order, within its limits."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def expected_bins(
     alignments: dict[str, int],
     limit: int | None,
 ) -> list[list[dict[str, list[int]]]]:
-    """What each row holds, when bins are given out in their order."""
+    """Return what each row holds, when bins are returned in their order."""
     rows: list[list[dict[str, list[int]]]] = []
     bins = [Bin(rooms, alignments, limit) for _ in range(count)]
     for element in elements:
@@ -149,7 +149,7 @@ def test_bins_are_filled_by_the_rule(
     for row, held in zip(rows, expected, strict=True):
         for name in "ab":
             found = pieces_of(row[name], row[f"{name}_segment_ids"])
-            # What is empty at the end of a row has no cell to tell of it.
+            # An empty sequence at the end of a row has no cell.
             wanted = [element[name] for element in held]
             assert found == wanted[: len(found)]
             assert not any(wanted[len(found) :])
