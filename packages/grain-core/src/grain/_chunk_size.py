@@ -9,6 +9,11 @@ from typing import Any
 _SHORTEST = 1e-7
 
 
+def chunk_size_for(seconds: float, seconds_per_element: float) -> int:
+    """Return how many elements take about `seconds`."""
+    return int(seconds / max(seconds_per_element, _SHORTEST))
+
+
 class ChunkSizeController:
     """Number of elements for which one call should take about a given time.
 
@@ -73,7 +78,7 @@ class ChunkSizeController:
             at_least: Elements wanted whatever their time.
             allowance: Elements allowed whatever their size.
         """
-        wanted = max(int(self._seconds / max(seconds, _SHORTEST)), at_least)
+        wanted = max(chunk_size_for(self._seconds, seconds), at_least)
         allowed = self._maximum
         if self._max_bytes is not None:
             allowed = min(allowed, max(allowance, self._max_bytes // max(1, element_bytes)))

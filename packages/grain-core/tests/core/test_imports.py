@@ -52,7 +52,11 @@ def test_modules_are_loaded_on_first_use():
     assert not loaded & {"numpy", "grain.dataset.base", "grain.python", "grain.plugins"}
     loaded = modules_loaded("import grain\ngrain.MapDataset.range(3).map(str)")
     assert {"grain.dataset.source", "grain.dataset.map"} <= loaded
-    assert not loaded & {"grain.dataset.mix", "grain.dataset.zip", "grain.execution.threads"}
+    assert not loaded & {
+        "grain.dataset.mix",
+        "grain.dataset.zip",
+        "grain.execution.adaptive_reader",
+    }
 
 
 @pytest.mark.parametrize(
@@ -66,7 +70,7 @@ def test_modules_are_loaded_on_first_use():
         "import grain\nassert grain.MapDataset is grain.python.MapDataset is grain.MapDataset",
         "from grain.dataset.batch import BatchMapDataset\nBatchMapDataset.__init__",
         "from grain.dataset import filter, zip\nfilter.FilterMapDataset, zip.ZipMapDataset",
-        "from grain.execution.threads import make_reader",
+        "from grain.execution.adaptive_reader import make_reader",
     ],
 )
 def test_names_are_found_in_any_order(program):

@@ -13,8 +13,8 @@ import pytest
 
 import grain
 from grain.execution import measurement, tuning
-from grain.execution.measurement import Measurement, Stopwatch
-from grain.execution.tuning_report import Candidate
+from grain.execution.measurement import ReadMeasurement, Stopwatch
+from grain.execution.tuning_report import TuningCandidate
 from grain.experimental import (
     PerformanceConfig,
     ThreadPrefetchIterDataset,
@@ -28,20 +28,20 @@ from ..helpers.pipelines import INLINE
 FREE: dict[str, Any] = {"ram_budget_mb": 1024, "max_workers": 4, "max_buffer_size": None}
 MEGABYTE = 1 << 20
 
-Rate = Callable[[Candidate], float]
+Rate = Callable[[TuningCandidate], float]
 
 
-def candidate_of(ds: Any) -> Candidate:
+def candidate_of(ds: Any) -> TuningCandidate:
     """Return the options of a dataset."""
     workers, ahead = 0, 1
     if type(ds).__name__ == "ProcessPrefetchIterDataset":
         workers, ahead = ds._options.num_workers, ds._options.per_worker_buffer_size
     while not hasattr(ds, "read_options"):
         if not ds._parents:
-            return Candidate(workers=workers, worker_buffer=ahead, threads=0, buffer=0)
+            return TuningCandidate(workers=workers, worker_buffer=ahead, threads=0, buffer=0)
         ds = ds._parents[0]
     options = ds.read_options
-    return Candidate(
+    return TuningCandidate(
         workers=workers,
         worker_buffer=ahead,
         threads=options.num_threads,
@@ -58,13 +58,13 @@ class Machine:
         self.worker_bytes = worker_bytes
         self.whole = whole
         self.now = 0.0
-        self.asked: list[tuple[Candidate, float, int]] = []
+        self.asked: list[tuple[TuningCandidate, float, int]] = []
 
-    def measure(self, ds: Any, *, seconds: float, samples: int) -> Measurement:
+    def measure(self, ds: Any, *, seconds: float, samples: int) -> ReadMeasurement:
         candidate = candidate_of(ds)
         self.asked.append((candidate, seconds, samples))
         self.now += seconds
-        return Measurement(
+        return ReadMeasurement(
             elements=round(1000 * self.rate(candidate)),
             seconds=1000.0 if not self.whole else 0.01,
             nbytes=self.nbytes,
@@ -90,7 +90,7 @@ class Machine:
         return tuning.search(ds, limits, self.measure, lambda: self.now)
 
 
-def chosen(report: tuning.TuningReport) -> Candidate:
+def chosen(report: tuning.TuningReport) -> TuningCandidate:
     assert report.chosen is not None
     return report.chosen
 
@@ -174,10 +174,10 @@ def test_workers_whose_memory_is_over_the_budget_are_not_chosen() -> None:
 
 def test_memory_that_the_system_does_not_report_is_no_obstacle() -> None:
     class Silent(Machine):
-        def measure(self, ds: Any, *, seconds: float, samples: int) -> Measurement:
+        def measure(self, ds: Any, *, seconds: float, samples: int) -> ReadMeasurement:
             seen = super().measure(ds, seconds=seconds, samples=samples)
             unknown = None if candidate_of(ds).workers else 0
-            return Measurement(
+            return ReadMeasurement(
                 elements=seen.elements,
                 seconds=seen.seconds,
                 nbytes=seen.nbytes,
@@ -198,7 +198,7 @@ def test_the_time_is_divided_and_kept() -> None:
 
 def test_candidates_without_time_are_reported() -> None:
     class Slow(Machine):
-        def measure(self, ds: Any, *, seconds: float, samples: int) -> Measurement:
+        def measure(self, ds: Any, *, seconds: float, samples: int) -> ReadMeasurement:
             self.now += 5.0
             return super().measure(ds, seconds=seconds, samples=samples)
 
@@ -210,7 +210,7 @@ def test_candidates_without_time_are_reported() -> None:
 
 def test_a_candidate_that_fails_is_reported_and_not_chosen() -> None:
     class Picky(Machine):
-        def measure(self, ds: Any, *, seconds: float, samples: int) -> Measurement:
+        def measure(self, ds: Any, *, seconds: float, samples: int) -> ReadMeasurement:
             if candidate_of(ds).workers:
                 raise ValueError("cannot be pickled\nand more")
             return super().measure(ds, seconds=seconds, samples=samples)
@@ -419,7 +419,7 @@ def test_what_was_computed_ahead_before_is_tuned_as_a_whole() -> None:
     ds = ds.mp_prefetch(
         grain.MultiprocessingOptions(num_workers=3), lambda index, count: started.append(index)
     )
-    some = Candidate(workers=2, worker_buffer=4, threads=3, buffer=7)
+    some = TuningCandidate(workers=2, worker_buffer=4, threads=3, buffer=7)
     tuned = tuning.run_with(ds, some)
     assert candidate_of(tuned) == some
     assert type(tuned._parent).__name__ == "PrefetchIterDataset"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from grain._policy import use_policy
 
 from ..helpers.processes import beyond, census
 from .meeting import Meeting, new_meeting
@@ -84,6 +87,13 @@ def fifo(tmp_path: Path) -> Any:
 
     os.mkfifo(Fifo.path)
     return Fifo()
+
+
+@pytest.fixture
+def change_policy() -> Iterator[Callable[..., Any]]:
+    """Change tuning constants of this process until the test ends."""
+    with contextlib.ExitStack() as stack:
+        yield lambda **changes: stack.enter_context(use_policy(**changes))
 
 
 @pytest.fixture

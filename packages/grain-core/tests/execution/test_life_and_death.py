@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import os
@@ -18,6 +19,7 @@ import grain
 
 from ..helpers.pipelines import steps, with_workers
 from ..helpers.processes import beyond, census, descendants, finish, segments, wait_until_gone
+from .executors import recorded
 from .pipelines import FAILING, PIPELINES, Lines, OwnIterDataset, heavy, rows
 
 X = grain.experimental
@@ -246,7 +248,8 @@ def test_many_streams_one_after_the_other_are_forgotten_by_the_workers(tmp_path:
 
 @pytest.mark.usefixtures("leaves_nothing")
 def test_setting_states_again_and_again_leaves_nothing_with_the_workers() -> None:
-    with iter(with_workers(PIPELINES["turns of streams"](), 2)) as iterator:
+    iterator, workers, session = recorded(PIPELINES["turns of streams"]())
+    with iterator, contextlib.closing(session):
         state = iterator.get_state()
         first = next(iterator)
         before = census()
@@ -254,9 +257,8 @@ def test_setting_states_again_and_again_leaves_nothing_with_the_workers() -> Non
             iterator.set_state(state)
             assert next(iterator) == first
         assert not beyond(before)
-        workers = iterator._workers
-        assert len(workers._parts) <= 10
-        assert len(workers._pending_acks) <= 20
+        assert workers.parts <= 10
+        assert len(workers.tasks) <= 30
 
 
 # Workers that die or hang.
@@ -308,23 +310,27 @@ def test_an_idle_workers_death_is_reported_when_something_is_asked_again() -> No
 @pytest.mark.usefixtures("leaves_nothing")
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_death_behind_a_full_buffer_comes_after_what_was_computed(victim: int) -> None:
-    with iter(with_workers(rows(1_000_000), 2, per_worker_buffer_size=4)) as iterator:
+    iterator, workers, session = recorded(rows(1_000_000), buffer_size=4)
+
+    def submitted() -> int:
+        *_, block = workers.last_task
+        return int(block.start + block.size)
+
+    with iterator, contextlib.closing(session):
         assert [next(iterator) for _ in range(3)] == [0, 1, 2]
-        chain = iterator._parent
-        pool = chain._workers._pool
-        # Nobody computes any more, since all that may be ahead is there.
-        while not all(pool.ready(ahead.ticket) for ahead in chain._ahead):
+        # The workers are idle once the buffer is full.
+        while not workers.is_idle():
             select.select([], [], [], 0.001)
-        computed = chain._submitted
-        pid = pool.pids[victim]
+        computed = submitted()
+        pid = workers.pids[victim]
         os.kill(pid, signal.SIGKILL)
         wait_until_gone(pid)
         seen = [0, 1, 2]
         with pytest.raises(RuntimeError, match=rf"Worker {victim} of 2 .*signal 9 \(SIGKILL"):
             seen.extend(iterator)
         assert seen == list(range(len(seen)))
-        # All of it came; beyond it at most what the other worker was asked for meanwhile.
-        assert computed <= len(seen) <= chain._submitted
+        # All of it was delivered, and at most the blocks submitted since then.
+        assert computed <= len(seen) <= submitted()
         assert iterator.get_state() == {"next_index": len(seen)}
         with pytest.raises(RuntimeError, match=f"process {pid}"):
             next(iterator)

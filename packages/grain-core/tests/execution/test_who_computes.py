@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -15,6 +16,7 @@ import pytest
 import grain
 
 from ..helpers.pipelines import with_workers
+from .executors import recorded
 from .meeting import Meeting, assert_spread, new_meeting
 from .pipelines import Lines, LinesIterator, heavy, odd, rows
 
@@ -133,12 +135,11 @@ def test_workers_are_not_asked_for_more_than_the_buffer_allows_of_large_elements
 
     ds = grain.MapDataset.range(100).map(large).to_iter_dataset()
     for dataset in (ds, Lines(0, 100).map(large)):
-        with iter(with_workers(dataset, 2, per_worker_buffer_size=1)) as iterator:
+        iterator, workers, session = recorded(dataset)
+        with iterator, contextlib.closing(session):
             for number in range(20):
                 assert next(iterator)[0] == number
-            ahead = len(iterator._workers._pool._waiting)
-            assert ahead <= 4
-            assert len(iterator._chunk.elements) == 1
+                assert len(workers.tasks) <= 4
 
 
 def test_worker_init_fn_is_called_in_each_worker_with_its_index_and_their_number(

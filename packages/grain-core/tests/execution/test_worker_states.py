@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import grain
-from grain.execution.worker_states import as_one_position
+from grain.execution.worker_states import merge_worker_states
 
 
 def parts(*states: Any, cycle: int = 0, exhausted: list[int] | None = None) -> dict[str, Any]:
@@ -32,12 +32,12 @@ def at(*positions: int, **others: Any) -> dict[str, Any]:
 def test_the_first_so_many_records_are_one_position(taken, count):
     each = [len(range(worker, taken, count)) for worker in range(count)]
     state = at(*each, cycle=taken % count)
-    assert as_one_position(state, lambda: {"next_index": 0}) == {"next_index": taken}
+    assert merge_worker_states(state, lambda: {"next_index": 0}) == {"next_index": taken}
 
 
 def test_with_one_worker_the_state_is_that_workers_whatever_its_form():
     inner = {"parent": {"next_index": 3}, "window": [1, 2]}
-    assert as_one_position(parts(inner), lambda: None) == inner
+    assert merge_worker_states(parts(inner), lambda: None) == inner
 
 
 @pytest.mark.parametrize(
@@ -53,14 +53,14 @@ def test_with_one_worker_the_state_is_that_workers_whatever_its_form():
 )
 def test_what_is_no_single_position_is_refused_with_what_to_do(state):
     with pytest.raises(
-        ValueError, match=r"do not make up one position.*Save again with one worker"
+        ValueError, match=r"do not stand at one position.*Save again with one worker"
     ):
-        as_one_position(state, lambda: {"next_index": 0})
+        merge_worker_states(state, lambda: {"next_index": 0})
 
 
 @pytest.mark.parametrize("state", [{"next_index": 3}, None, 5, {"parent": at(1, 1)}], ids=str)
 def test_other_states_stay_as_they_are(state):
-    assert as_one_position(state, lambda: {"next_index": 0}) is state
+    assert merge_worker_states(state, lambda: {"next_index": 0}) is state
 
 
 def test_states_of_interleaved_datasets_are_their_own():

@@ -1,4 +1,4 @@
-"""What surrounds the making of an iterator: options given further down the pipeline, and who executes."""
+"""Options in force while iterators are made, and the executors that datasets read through."""
 
 from __future__ import annotations
 
@@ -26,24 +26,13 @@ class BlockReader(Protocol):
         """Gives everything back."""
 
 
-class Executor(Protocol):
-    """Takes on the computing of parts of a pipeline, elsewhere."""
-
-    def iterate(self, dataset: Any) -> Any:
-        """The iterator of an iter dataset that others compute, or None to compute it here."""
-
-    def stream(self, dataset: Any) -> Any:
-        """The iterator of an iter dataset that one other process or thread reads as a whole."""
-
-
 _NO_OPTIONS = DatasetOptions()
 
 
 class IterationContext(NamedTuple):
-    """Options and executor that apply to the iterators being made."""
+    """Options that apply to the iterators being made."""
 
     options: DatasetOptions = _NO_OPTIONS
-    executor: Executor | None = None
 
 
 _NO_CONTEXT = IterationContext()
@@ -68,7 +57,7 @@ def iteration_context(context: IterationContext) -> Iterator[None]:
         _current.reset(token)
 
 
-ProcessPrefetcher = Callable[[Any, IterationContext, MultiprocessingOptions, Any], Any]
+ProcessPrefetcher = Callable[[Any, MultiprocessingOptions, Any], Any]
 
 
 class Executors(Protocol):

@@ -32,6 +32,7 @@ class DropRateMonitor:
         self._options = options
         self._window = current_policy().drop_rate_window
         self._enabled = bool(options.warn_ratio or options.raise_ratio)
+        self._window = current_policy().drop_rate_window
         self._seen = 0
         self._kept = 0
 

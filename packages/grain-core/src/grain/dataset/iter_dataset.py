@@ -13,10 +13,9 @@ import numpy as np
 from grain import dataset as operations
 from grain import transforms
 from grain._lazy import LazyModule
-from grain.dataset.context import current_context
 from grain.dataset.element_spec import get_element_spec
 from grain.dataset.iterator import DatasetIterator
-from grain.dataset.node import DatasetNode, ExecutionTrait
+from grain.dataset.node import DatasetNode, ExecutionTrait, SessionBinding
 from grain.options import MultiprocessingOptions
 
 # The operations need the class below; they are imported when they are first called.
@@ -30,11 +29,12 @@ S = TypeVar("S")
 
 
 def _remember_dataset(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Wrap a class's `__iter__` so that iterators keep their dataset, for a checkpoint's fingerprint."""
+    """Wrap a class's `__iter__`: iterators keep their dataset, and bound datasets are read by workers."""
 
     @functools.wraps(make)
     def __iter__(self: Any) -> Any:  # noqa: N807 - shown in tracebacks
-        iterator = make(self)
+        session = _bound_session(self, __iter__) if _has_bound_nodes else None
+        iterator = make(self) if session is None else session.iterate(self)
         if isinstance(iterator, DatasetIterator) and iterator is not self:
             iterator.remember_dataset(self)
         return iterator
@@ -42,14 +42,38 @@ def _remember_dataset(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return __iter__
 
 
+# Whether any node was bound to a session, so that other programs need not look for one.
+_has_bound_nodes = False
+
+
+def enable_bound_nodes() -> None:
+    """Make iterators of nodes that read from a bound copy through the session of the copy."""
+    global _has_bound_nodes
+    _has_bound_nodes = True
+
+
+def _bound_session(node: Any, method: Any) -> SessionBinding | None:
+    """Return the session of a node if `method` is its `__iter__`, and not that of a base class."""
+    return _find_session(node) if type(node).__iter__ is method else None
+
+
+def _find_session(node: Any) -> SessionBinding | None:
+    found: SessionBinding | None = node.bound_session
+    if found is None and isinstance(node, IterDataset):
+        sessions = map(_find_session, node.parents)
+        found = next((session for session in sessions if session is not None), None)
+    return found
+
+
 _open = operator.methodcaller("__iter__")
 
 
 def _iterate(self: IterDataset[Any]) -> DatasetIterator[Any]:
     """Return a new iterator at the first element."""
-    executor = current_context().executor
-    iterator: DatasetIterator[Any] | None = None if executor is None else executor.iterate(self)
-    if iterator is None:
+    iterator: DatasetIterator[Any]
+    if _has_bound_nodes and (session := _bound_session(self, _iterate)) is not None:
+        iterator = session.iterate(self)
+    else:
         iterator = self.make_iterator(self.make_parent_iterators(_open))
     if isinstance(iterator, DatasetIterator) and cast("Any", iterator) is not self:
         iterator.remember_dataset(self)

@@ -1,4 +1,4 @@
-"""Which element an iterator gives next, where that is a matter of arithmetic, and going to one."""
+"""Random access to iterators whose position can be computed from an element index."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from grain.dataset.iterator import DatasetIterator
 
 
 def get_next_index(ds_iter: DatasetIterator[Any]) -> int:
-    """Which element comes next.
+    """Return the index of the next element.
 
-    It is known for elements of a map dataset and operations above it that keep their number, or
-    change it in a regular way, such as `map`, `random_map` and `batch`.
+    Defined for map datasets and operations that keep the number of elements or change it regularly, such
+    as `map`, `random_map` and `batch`.
 
     >>> import grain
     >>> iterator = iter(grain.MapDataset.range(9).to_iter_dataset().batch(2))
@@ -27,7 +27,7 @@ def get_next_index(ds_iter: DatasetIterator[Any]) -> int:
 
 
 def set_next_index(ds_iter: DatasetIterator[Any], index: int) -> None:
-    """Lets an iterator go on at an element, without reading those before it.
+    """Move an iterator to the element at `index`, without reading the elements before it.
 
     >>> import grain
     >>> iterator = iter(grain.MapDataset.range(9).to_iter_dataset().batch(2))

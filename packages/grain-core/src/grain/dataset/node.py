@@ -10,7 +10,17 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    overload,
+)
 
 import numpy as np
 
@@ -48,6 +58,13 @@ class ExecutionTrait(enum.Enum):
     """Has only an `__iter__`, which opens the parents itself."""
 
 
+class SessionBinding(Protocol):
+    """Makes iterators of nodes that read from a bound copy."""
+
+    def iterate(self, dataset: Any) -> Any:
+        """Return the iterator of an iter dataset."""
+
+
 class computed(Generic[S]):  # noqa: N801 - used like `property`
     """A property that instances may assign over, as classes outside of the library may happen to do."""
 
@@ -70,12 +87,15 @@ class DatasetNode:
         own_seed: The seed that this very node holds for the operations after it, or None.
         fingerprint_name: The operation's name in a checkpoint's fingerprint. It is part of saved
             files: never change it. None describes the node by its `__str__` or its class name.
+        bound_session: Set on copies of nodes that an opaque class reads from: makes the iterators of the
+            copy, and of nodes above it, in worker processes.
     """
 
     # Class attributes, so that subclasses may define no `__init__` or not call this one.
     _parents: tuple[Any, ...] = ()
     own_seed: int | None = None
     fingerprint_name: str | None = None
+    bound_session: SessionBinding | None = None
 
     def __init__(self, parents: Any = ()) -> None:
         self._parents = tuple(parents) if isinstance(parents, (list, tuple)) else (parents,)

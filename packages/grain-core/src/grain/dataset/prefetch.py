@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from grain.dataset.context import current_context, executors
+from grain.dataset.context import executors
 from grain.dataset.iter_dataset import IterDataset, TransparentIterDataset
 from grain.dataset.iterator import DatasetIterator
 from grain.dataset.node import ExecutionTrait
@@ -55,12 +55,12 @@ class ProcessPrefetchIterDataset(TransparentIterDataset[T]):
     execution_trait = ExecutionTrait.TRANSPARENT
 
     def __iter__(self) -> DatasetIterator[T]:
-        context = current_context()
         prefetcher = executors().process_prefetcher()
-        if context.executor is not None or prefetcher is None:
-            iterator: DatasetIterator[T] = self._parent.__iter__()
+        iterator: DatasetIterator[T]
+        if prefetcher is None:
+            iterator = self._parent.__iter__()
         else:
-            iterator = prefetcher(self._parent, context, self._options, self._worker_init_fn)
+            iterator = prefetcher(self._parent, self._options, self._worker_init_fn)
         return iterator
 
     def __str__(self) -> str:

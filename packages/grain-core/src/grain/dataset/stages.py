@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import abc
+import copy
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from grain.dataset.chunk import Chunk
 from grain.dataset.iter_dataset import IterDataset
@@ -33,12 +34,14 @@ class StageIterDataset(IterDataset[T]):
         drops_elements: Whether it leaves elements out.
         counter_name: The name of the count in the state, where the state has one.
         group_size: How many elements of the parent make one element.
+        drop_remainder: Whether a last group with fewer elements is left out.
     """
 
     counts_elements = False
     drops_elements = False
     counter_name: str | None = None
     group_size: int = 1
+    drop_remainder: bool = False
 
     @abc.abstractmethod
     def apply_chunk(self, elements: list[Any], first: int) -> Transformed:
@@ -49,6 +52,12 @@ class StageIterDataset(IterDataset[T]):
 
     execution_trait = ExecutionTrait.ELEMENTWISE
 
+    def without_parents(self) -> Self:
+        """Return a copy that computes chunks in a worker: it has the names of its sources, but no parents."""
+        stage = copy.copy(self)
+        stage._parents = (_Origin(self.describe_sources()),)
+        return stage
+
     def first_input(self, index: int) -> int:
         """Return the parent's index of the first element that makes the element at `index`."""
         first = index * self.group_size
@@ -58,6 +67,15 @@ class StageIterDataset(IterDataset[T]):
         if length is not None and first - self.group_size < length:
             return min(first, length)  # The last group may be short.
         return first
+
+
+class _Origin(NamedTuple):
+    """Stands for the nodes below a stage where only their names are needed."""
+
+    sources: str
+
+    def describe_sources(self) -> str:
+        return self.sources
 
 
 class StageIterator(ElementwiseIterator[T]):

@@ -1,4 +1,4 @@
-"""Threads that read blocks of a map dataset; there may be more or fewer of them at any time."""
+"""Threads that read blocks of a map dataset; their number can change at any time."""
 
 from __future__ import annotations
 
@@ -14,11 +14,19 @@ from grain.dataset.chunk import PartialRead
 from grain.execution.thread_shutdown import start_thread
 
 
-class Block:
-    """A stretch of indices, and its elements once it is `done`; then `ready` is released.
+class ReadBlock:
+    """A range of indices for a thread to read, and its elements once it is `done`.
 
-    `turn` is that of the threads when one of them began to read it; `begin`, `seconds` and `busy` tell
-    when that was, how long it took and how long a processor was busy with it.
+    Attributes:
+        start: First index.
+        count: Number of indices; 0 for a block that was cancelled.
+        generation: Generation of the threads when one of them started the block.
+        elements: The elements, those before an error as `PartialRead`.
+        begin: Time at which reading started.
+        seconds: Seconds that reading took.
+        busy: Seconds of processor time among them.
+        done: Whether the elements are there.
+        ready: Lock that is released when the block is done.
     """
 
     __slots__ = (
@@ -27,16 +35,16 @@ class Block:
         "count",
         "done",
         "elements",
+        "generation",
         "ready",
         "seconds",
         "start",
-        "turn",
     )
 
     def __init__(self, start: int, count: int):
         self.start = start
         self.count = count
-        self.turn = 0
+        self.generation = 0
         self.elements: list[Any] = []
         self.begin = self.seconds = self.busy = 0.0
         self.done = False
@@ -45,9 +53,10 @@ class Block:
 
 
 class BlockThreads:
-    """Threads that read the blocks they are given, in the order of being given.
+    """Threads that read blocks in the order of submission.
 
-    All methods are for one thread, except `stop`.
+    All methods must be called from one thread, except `stop`. Only `join` blocks. Threads hold no
+    reference to this object, so that dropping it (with a finalizer that calls `stop`) ends them.
     """
 
     def __init__(self, dataset: Any):
@@ -55,13 +64,13 @@ class BlockThreads:
         self._tasks = _Tasks()
         self._threads: list[threading.Thread] = []
         self._running = 0
-        self.put = self._tasks.put
+        self.submit = self._tasks.submit
 
     def at_least(self, count: int) -> None:
-        """Starts threads until there are so many; fewer, but one, where the system has no more."""
+        """Start threads up to `count`; accept fewer, but not none, if the system has no more."""
         while self._running < count:
-            if not self._tasks.recall():
-                # Those that were let go need no more word to end.
+            if not self._tasks.take_dismissal():
+                # Dismissed threads that have ended need no message to stop.
                 self._threads[:] = [thread for thread in self._threads if thread.is_alive()]
                 try:
                     self._threads.append(_start_thread(self._dataset, self._tasks))
@@ -72,21 +81,21 @@ class BlockThreads:
             self._running += 1
 
     def at_most(self, count: int) -> None:
-        """Lets threads go, each after the block that it is reading, until there are so many."""
+        """Dismiss threads down to `count`, each after its current block."""
         while self._running > count:
             self._tasks.dismiss()
             self._running -= 1
 
-    def set_turn(self, turn: int) -> None:
-        """Blocks that are begun from now on belong to this turn."""
-        self._tasks.turn = turn
+    def set_generation(self, generation: int) -> None:
+        """Set the generation of the blocks that are started from now on."""
+        self._tasks.generation = generation
 
     def stop(self) -> None:
-        """Lets all threads end, whatever there was to be done."""
+        """Let all threads end, each after its current block."""
         self._tasks.stop(len(self._threads))
 
     def join(self) -> None:
-        """Waits for threads that are in the middle of a block."""
+        """Wait for threads to finish their current block."""
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join()
@@ -95,31 +104,31 @@ class BlockThreads:
 
 
 class _Tasks:
-    """What the threads know: blocks that wait for one of them, and how many of them may go."""
+    """State shared with the threads: blocks that wait, and how many threads are dismissed."""
 
     def __init__(self) -> None:
-        self.turn = 0
-        self._queue: queue.SimpleQueue[Block | None] = queue.SimpleQueue()
-        # One entry for each thread that may go; taking one is atomic.
+        self.generation = 0
+        self._queue: queue.SimpleQueue[ReadBlock | None] = queue.SimpleQueue()
+        # One entry for each dismissed thread; taking one is atomic.
         self._dismissals: collections.deque[None] = collections.deque()
         self._stopped = False
-        self.put = self._queue.put
+        self.submit = self._queue.put
 
-    def get(self) -> Block | None:
-        """The next block, or None for a thread that is to end."""
-        while not self._stopped and not self.recall():
+    def get(self) -> ReadBlock | None:
+        """Wait for the next block; return None for a thread that must end."""
+        while not self._stopped and not self.take_dismissal():
             block = self._queue.get()
             if block is not None:
                 return None if self._stopped else block
         return None
 
     def dismiss(self) -> None:
-        """Lets one thread go, also one that waits for a block."""
+        """Let one thread end, also one that waits for a block."""
         self._dismissals.append(None)
         self._queue.put(None)
 
-    def recall(self) -> bool:
-        """Takes back a dismissal, or follows it; whether there was one."""
+    def take_dismissal(self) -> bool:
+        """Take one dismissal, to revoke or to follow it; return whether there was one."""
         try:
             self._dismissals.pop()
         except IndexError:
@@ -133,14 +142,14 @@ class _Tasks:
 
 
 def _work(dataset: Any, tasks: _Tasks) -> None:
-    """What a thread does: reads blocks until it is told to end. It knows nothing of who asks."""
+    """Read blocks until there is none; the main function of a thread."""
     while (block := tasks.get()) is not None:
-        block.turn = tasks.turn
+        block.generation = tasks.generation
         block.begin, busy = time.perf_counter(), time.thread_time()
         indices = np.arange(block.start, block.start + block.count, dtype=np.int64)
         try:
             block.elements = dataset.read_many(indices) if block.count else []
-        except BaseException as error:  # A bug here, or an exit: the consumer must hear of it.
+        except BaseException as error:  # Also an exit: the consumer must receive the error.
             failure = error if isinstance(error, Exception) else RuntimeError(repr(error))
             block.elements = PartialRead([], failure)
         block.seconds = time.perf_counter() - block.begin

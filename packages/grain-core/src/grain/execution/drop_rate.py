@@ -1,4 +1,4 @@
-"""Watching over what a chain drops, at exactly the elements at which it is watched without workers."""
+"""Drop rate monitoring of a fused stage, at exactly the elements at which it happens without workers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from grain.dataset.filter import DropRateMonitor
-from grain.execution.fused_stage import Block, BlockResult, FusedStage
+from grain.execution.fused_stage import BlockResult, BlockTask, FusedStage
 from grain.options import DatasetOptions
 
 
 @dataclasses.dataclass(frozen=True)
-class Excess:
+class DropExcess:
     """Too many elements were dropped.
 
     Attributes:
-      index: where the map dataset stood when that was seen.
-      errors: one for each operation of which it was seen there, in the order in which they come.
+        index: Index in the map dataset at which that was found.
+        errors: One error for each operation for which it was found there, in the order to raise them.
     """
 
     index: int
@@ -25,57 +25,55 @@ class Excess:
 
 
 class FusedDropMonitor:
-    """One watch for each part of a chain that drops elements: the boundary, and filters.
+    """One monitor for each operation of a fused stage that drops elements: the boundary, and filters.
 
-    A chain that counts has none: it relies on all elements being there.
+    Operations are numbered: 0 is the boundary, the stages follow. A fused stage that counts elements has
+    no monitor: it relies on none being dropped.
     """
 
-    def __init__(self, chain: FusedStage, options: DatasetOptions):
-        self._watches: dict[int, DropRateMonitor] = {}
-        if chain.aligned:
+    def __init__(self, stage: FusedStage, options: DatasetOptions):
+        self._monitors: dict[int, DropRateMonitor] = {}
+        if stage.counts_elements:
             return
-        if not chain.boundary.allow_nones:
-            self._watches[0] = DropRateMonitor(chain.boundary.iterator_name, options)
-        for place, stage in enumerate(chain.stages, start=1):
-            if stage.drops_elements:
-                name = "FilterDatasetIterator" + str(stage).removeprefix(type(stage).__name__)
-                self._watches[place] = DropRateMonitor(name, options)
+        if not stage.boundary.allow_nones:
+            self._monitors[0] = DropRateMonitor(stage.boundary.iterator_name, options)
+        for number, part in enumerate(stage.stages, start=1):
+            if part.drops_elements:
+                name = "FilterDatasetIterator" + str(part).removeprefix(type(part).__name__)
+                self._monitors[number] = DropRateMonitor(name, options)
 
-    def judge(self, block: Block, computed: BlockResult) -> Excess | None:
-        """Counts what became of a block, up to where too much of it was dropped."""
-        inputs = {place: self._inputs(place, block, computed) for place in self._watches}
-        windows_last = [
-            watch.window_lasts(len(inputs[place])) for place, watch in self._watches.items()
-        ]
-        if all(windows_last):
-            for place, watch in self._watches.items():
-                kept = bisect_right(computed.passages[place], computed.next_index)
-                watch.add(len(inputs[place]), kept)
+    def observe(self, block: BlockTask, result: BlockResult) -> DropExcess | None:
+        """Count the elements of a block, up to where too many were dropped."""
+        inputs = {number: self._inputs(number, block, result) for number in self._monitors}
+        if all(monitor.window_lasts(len(inputs[n])) for n, monitor in self._monitors.items()):
+            for number, monitor in self._monitors.items():
+                kept = bisect_right(result.passages[number], result.next_index)
+                monitor.add(len(inputs[number]), kept)
             return None
-        return self._judge_windows(inputs, computed)
+        return self._observe_windows(inputs, result)
 
     @staticmethod
-    def _inputs(place: int, block: Block, computed: BlockResult) -> Sequence[int]:
-        """For each element that a part dealt with, the index in the map dataset right after it."""
-        if place == 0:
-            return range(block.start + 1, computed.next_index + 1)
-        return computed.passages[place - 1][: computed.counts[place - 1]]
+    def _inputs(number: int, block: BlockTask, result: BlockResult) -> Sequence[int]:
+        """Return, for each element that an operation processed, the index in the map dataset after it."""
+        if number == 0:
+            return range(block.start + 1, result.next_index + 1)
+        return result.passages[number - 1][: result.counts[number - 1]]
 
-    def _judge_windows(
-        self, inputs: dict[int, Sequence[int]], computed: BlockResult
-    ) -> Excess | None:
-        """Looks at windows in the order in which they end; of those that end together, the top first."""
-        counted = dict.fromkeys(self._watches, 0)
+    def _observe_windows(
+        self, inputs: dict[int, Sequence[int]], result: BlockResult
+    ) -> DropExcess | None:
+        """Check windows in the order in which they end; of those that end together, the top one first."""
+        counted = dict.fromkeys(self._monitors, 0)
         errors: list[Exception] = []
-        stop = computed.next_index
+        stop = result.next_index
 
-        def count(place: int, end: int) -> None:
-            begin, counted[place] = counted[place], end
+        def count(number: int, end: int) -> None:
+            begin, counted[number] = counted[number], end
             if begin < end:
-                ends, kept = inputs[place], computed.passages[place]
+                ends, kept = inputs[number], result.passages[number]
                 before = bisect_right(kept, ends[begin - 1]) if begin else 0
                 try:
-                    self._watches[place].add(
+                    self._monitors[number].add(
                         end - begin, bisect_right(kept, ends[end - 1]) - before
                     )
                 except ValueError as error:
@@ -83,19 +81,19 @@ class FusedDropMonitor:
 
         while True:
             ending: list[tuple[int, int, int]] = []
-            for place, watch in self._watches.items():
-                remaining = watch.until_judged()
+            for number, monitor in self._monitors.items():
+                remaining = monitor.until_judged()
                 if remaining is None:
                     continue
-                end = counted[place] + remaining
-                if end <= len(inputs[place]) and inputs[place][end - 1] <= stop:
-                    ending.append((inputs[place][end - 1], -place, end))
+                end = counted[number] + remaining
+                if end <= len(inputs[number]) and inputs[number][end - 1] <= stop:
+                    ending.append((inputs[number][end - 1], -number, end))
             if not ending:
                 break
-            index, place, end = min(ending)
-            count(-place, end)
+            index, number, end = min(ending)
+            count(-number, end)
             if errors:
                 stop = index
-        for place in self._watches:
-            count(place, bisect_right(inputs[place], stop))
-        return Excess(stop, errors) if errors else None
+        for number in self._monitors:
+            count(number, bisect_right(inputs[number], stop))
+        return DropExcess(stop, errors) if errors else None

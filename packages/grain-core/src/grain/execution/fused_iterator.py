@@ -1,4 +1,23 @@
-"""The iterator of a chain: workers compute blocks of it ahead, and it gives them in order."""
+"""The iterator of a fused stage: workers compute blocks ahead, the consumer receives them in order.
+
+Roles: the iterator cuts the map dataset into blocks, submits them to any worker, and keeps a queue of the
+    blocks in
+flight. Results arrive in any order; the iterator waits for the oldest block, so elements and states come
+in order. Backpressure: at most `capacity` times the depth that the user's buffer allows are in flight,
+and the size
+    of blocks
+follows the time and the memory of their elements.
+
+Errors: a result holds the elements before an error and the error. The elements are delivered first, then
+    the error is
+raised, then the stream continues after it: blocks in flight were computed with other counts, so they are
+cancelled. A result that cannot be transferred is computed again, one element at a time. Ctrl-C leaves the
+oldest block the oldest; a pool that was replaced after an interrupt makes its tickets invalid, and the
+blocks are submitted again.
+
+A stage that counts elements relies on none being dropped. If a block turns out to be sparse, the iterator
+continues with its fallback: workers compute the part below the counting stage, this process the rest.
+"""
 
 from __future__ import annotations
 
@@ -9,215 +28,213 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from grain import tree
+from grain._chunk_size import ChunkSizeController
 from grain._exceptions import add_note
 from grain.dataset.base import DatasetIterator
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.context import iteration_context
 from grain.dataset.iterator import ChunkIterator, state_field
 from grain.dataset.stages import with_counts, without_counts
-from grain.execution.drop_rate import Excess, FusedDropMonitor
-from grain.execution.fused_stage import Block, BlockResult, FusedStage
+from grain.execution.drop_rate import DropExcess, FusedDropMonitor
+from grain.execution.fused_stage import BlockResult, BlockTask, FusedStage
 from grain.execution.processes.pool import NotOutstanding
-from grain.execution.worker_session import NOT_SENT, WorkerSession
+from grain.execution.worker_session import TRANSFER_ERRORS, WorkerSession
 
 T = TypeVar("T")
 
-# A block should keep a worker busy about this long.
-BLOCK_SECONDS = 0.004
-# Elements beyond the buffer that the user allows are computed ahead only while they are this small.
-SMALL_BLOCK_BYTES = 4 << 20
-# What blocks may hold together when they are large for the sake of threads that read at the same time.
-_THREADED_BYTES = 256 << 20
-
 
 @dataclasses.dataclass
-class _Ahead:
+class _InFlight:
+    """A submitted block."""
+
     ticket: int
-    block: Block
+    block: BlockTask
 
 
 class FusedIterator(ChunkIterator[T]):
-    """Gives the elements of a chain in order, while workers compute blocks of it ahead.
+    """Iterator over the elements of a fused stage, computed in blocks by workers.
 
     Args:
-      chain: what is computed.
-      workers: who computes it.
-      buffer_size: how many elements each worker may be ahead.
-      stand_in: makes the iterator that goes on when elements turn out to be missing where the chain
-        counts on all of them.
+        stage: The fused stage.
+        session: The workers.
+        fallback: Makes the iterator that continues if elements are missing although a stage counts them.
     """
 
     def __init__(
         self,
-        chain: FusedStage,
-        workers: WorkerSession,
-        buffer_size: int,
-        stand_in: Callable[[], DatasetIterator[T]],
+        stage: FusedStage,
+        session: WorkerSession,
+        fallback: Callable[[], DatasetIterator[T]],
     ):
         super().__init__()
-        self._chain = chain
-        self._workers = workers
-        self._buffer = buffer_size
-        self._stand_in = stand_in
-        self._number = workers.add(chain)
-        self._length = len(chain.boundary.parents[0])
-        self._thresholds = FusedDropMonitor(chain, self._context.options)
-        # Errors that come at the same place as the last one.
-        self._further: list[Exception] = []
-        self._ahead: collections.deque[_Ahead] = collections.deque()
-        self._block_size = 1
-        self._instead: DatasetIterator[T] | None = None
-        self._begin(0, [0] * len(chain.stages))
+        self._stage = stage
+        self._session = session
+        self._make_fallback = fallback
+        self._number = session.add(stage)
+        self._length = len(stage.boundary.parents[0])
+        self._drops = FusedDropMonitor(stage, self._context.options)
+        # Errors at the same position as the last one.
+        self._further_errors: list[Exception] = []
+        self._in_flight: collections.deque[_InFlight] = collections.deque()
+        # Elements of the result per block.
+        policy = session.policy
+        self._block_size = ChunkSizeController(
+            policy.block_seconds, maximum=1 << 62, max_bytes=policy.block_bytes
+        )
+        self._fallback: DatasetIterator[T] | None = None
+        self._start_at(0, [0] * len(stage.stages))
 
     def __str__(self) -> str:
-        return f"FusedIterator({self._chain})"
+        return f"FusedIterator({self._stage})"
 
-    def _begin(self, index: int, counts: Sequence[int]) -> None:
-        """Goes on at an index of the map dataset, with given counts of the operations."""
-        for ahead in self._ahead:
-            self._workers.forget(ahead.ticket)
-        self._ahead.clear()
-        self._further = []
+    def _start_at(self, index: int, counts: Sequence[int]) -> None:
+        """Continue at an index of the map dataset, with given counts of the stages."""
+        self._cancel_all()
+        self._further_errors = []
         self._stop = self._length
         self._origin = self._submitted = self._next_index = index
         self._counts = tuple(counts)
 
+    def _cancel_all(self) -> None:
+        for task in self._in_flight:
+            self._session.cancel(task.ticket)
+        self._in_flight.clear()
+
     def _counts_at(self, index: int) -> list[int]:
-        return self._chain.counts_after(index - self._origin, self._counts)
+        return self._stage.counts_after(index - self._origin, self._counts)
 
     def _fill(self) -> None:
-        """Keeps every worker busy and the buffer full, and no more."""
-        if self._ahead:  # An interrupt may have come before the last one was counted.
-            last = self._ahead[-1].block
+        """Submit blocks until every worker is busy and the buffer is full."""
+        if self._in_flight:  # An interrupt may have come before the last block was counted.
+            last = self._in_flight[-1].block
             self._submitted = last.start + last.size
-        size = self._block_size * self._chain.group
-        depth = max(2, -(-self._buffer // self._block_size))
-        while self._submitted < self._stop and len(self._ahead) < self._workers.count * depth:
+        blocks = self._block_size.size
+        size = blocks * self._stage.group_size
+        depth = max(self._session.policy.blocks_per_worker, -(-self._session.buffer_size // blocks))
+        most = self._session.capacity * depth
+        while self._submitted < self._stop and len(self._in_flight) < most:
             count = min(size, self._stop - self._submitted)
-            block = Block(
+            block = BlockTask(
                 start=self._submitted,
                 size=count,
                 firsts=tuple(self._counts_at(self._submitted)),
                 last=self._submitted + count >= self._stop,
             )
             try:
-                ticket = self._workers.submit(self._number, "compute", block)
-            except NOT_SENT:
-                if self._ahead:
-                    return  # What was computed before comes first, then this again.
+                ticket = self._session.submit(self._number, "compute", block)
+            except TRANSFER_ERRORS:
+                if self._in_flight:
+                    return  # Blocks in flight are delivered first, then this one is submitted again.
                 raise
-            self._ahead.append(_Ahead(ticket, block))
+            self._in_flight.append(_InFlight(ticket, block))
             self._submitted += count
 
     def _pull(self, limit: int) -> Chunk:
-        if self._instead is not None:
-            return self._instead.next_chunk(limit)
-        if self._further:
-            raise self._further.pop(0)
+        if self._fallback is not None:
+            return self._fallback.next_chunk(limit)
+        if self._further_errors:
+            raise self._further_errors.pop(0)
         while True:
             self._fill()
-            if not self._ahead:
+            if not self._in_flight:
                 return END
-            block = self._ahead[0].block
-            computed = self._take()
-            if computed is None:
+            block = self._in_flight[0].block
+            result = self._take()
+            if result is None:
                 continue
-            if computed.sparse:
-                return self._go_on_instead(limit)
-            self._adapt(computed)
-            excess = self._thresholds.judge(block, computed)
-            if computed.error is not None or excess is not None:
-                return self._fail(block, computed, excess)
-            chunk = self._run_of(computed)
-            self._next_index = computed.next_index
-            if computed.ended:
-                stop = computed.next_index
-                self._begin(stop, self._counts_at(stop))
+            if result.sparse:
+                return self._fall_back(limit)
+            self._adapt(result)
+            excess = self._drops.observe(block, result)
+            if result.error is not None or excess is not None:
+                return self._fail(block, result, excess)
+            chunk = self._chunk_of(result)
+            self._next_index = result.next_index
+            if result.ended:
+                stop = result.next_index
+                self._start_at(stop, self._counts_at(stop))
                 self._stop = stop
             if chunk.elements:
                 return chunk
 
-    def _fail(self, block: Block, computed: BlockResult, excess: Excess | None) -> Chunk:
-        """Gives what comes before an error first; the stream goes on behind it."""
+    def _fail(self, block: BlockTask, result: BlockResult, excess: DropExcess | None) -> Chunk:
+        """Return the elements before an error, or raise it; the stream continues after it."""
         errors = [] if excess is None else excess.errors
-        index = computed.next_index if excess is None else excess.index
+        index = result.next_index if excess is None else excess.index
         counts = self._counts_at(index)
-        error = computed.error
-        # An element that cannot be read is asked for again, so that its error comes last.
+        error = result.error
+        # An element that cannot be read is read again, so that its error is raised last.
         if error is not None and (
-            not errors or (computed.failed >= 0 and index == computed.next_index)
+            not errors or (result.failed >= 0 and index == result.next_index)
         ):
             errors = [error, *errors]
-            counts = [sum(pair) for pair in zip(block.firsts, computed.counts, strict=True)]
+            counts = [sum(pair) for pair in zip(block.firsts, result.counts, strict=True)]
         if excess is not None:
-            computed.elements = computed.elements[: bisect_right(computed.ends, index)]
-        chunk = self._run_of(computed)
-        self._begin(index, counts)
-        self._further = errors[1:]
+            result.elements = result.elements[: bisect_right(result.ends, index)]
+        chunk = self._chunk_of(result)
+        self._start_at(index, counts)
+        self._further_errors = errors[1:]
         return self._fail_after(errors[0], chunk)
 
     def _take(self) -> BlockResult | None:
-        """Waits for the next block; it stays the next one if the wait is interrupted."""
-        ahead = self._ahead[0]
+        """Wait for the oldest block; return None if it must be submitted again."""
+        task = self._in_flight[0]
         try:
-            computed: BlockResult = self._workers.told(ahead.ticket)
-        except NOT_SENT as error:
-            # The elements may be fine, but could not be sent. They are asked for again, one by one so
-            # that those which can be sent come first.
-            self._begin(self._next_index, self._counts_at(self._next_index))
-            self._block_size = 1
-            if ahead.block.size > self._chain.group or isinstance(error, NotOutstanding):
+            result: BlockResult = self._session.result_or_error(task.ticket)
+        except TRANSFER_ERRORS as error:
+            # The elements may be valid and only their transfer failed. They are computed again one by
+            # one, so that those which can be transferred are delivered.
+            self._start_at(self._next_index, self._counts_at(self._next_index))
+            self._block_size.reset()
+            if task.block.size > self._stage.group_size or isinstance(error, NotOutstanding):
                 return None
             add_note(
                 error,
-                f"raised while worker processes computed {self._chain} and sent back its elements, "
-                "pickled.",
+                f"raised while worker processes computed {self._stage} and pickled its elements.",
             )
             raise
-        self._ahead.popleft()
-        return computed
+        self._in_flight.popleft()
+        return result
 
-    def _run_of(self, computed: BlockResult) -> Chunk:
-        if not computed.elements:
+    def _chunk_of(self, result: BlockResult) -> Chunk:
+        if not result.elements:
             return END
-        chain, ends, origin, counts = self._chain, computed.ends, self._origin, self._counts
+        stage, ends, origin, counts = self._stage, result.ends, self._origin, self._counts
 
-        def state_after(place: int) -> Any:
-            index = ends[place]
-            return chain.state_at(index, chain.counts_after(index - origin, counts))
+        def state_after(offset: int) -> Any:
+            index = ends[offset]
+            return stage.state_at(index, stage.counts_after(index - origin, counts))
 
-        return Chunk(computed.elements, state_after)
+        return Chunk(result.elements, state_after)
 
-    def _adapt(self, computed: BlockResult) -> None:
-        """Sizes the blocks to come by what this one took."""
-        if not computed.elements:
+    def _adapt(self, result: BlockResult) -> None:
+        """Adapt the size of blocks to the time and memory of a result."""
+        if not result.elements:
             return
-        seconds = computed.seconds / len(computed.elements)
-        element_bytes = max(1, tree.nbytes(computed.elements[0]))
-        wanted = int(BLOCK_SECONDS / max(seconds, 1e-7))
-        allowed = max(self._buffer // 2, SMALL_BLOCK_BYTES // element_bytes)
-        if computed.waited:
-            # Something to read for every thread of a worker.
-            options = self._chain.boundary.read_options
+        seconds = result.seconds / len(result.elements)
+        element_bytes = max(1, tree.nbytes(result.elements[0]))
+        at_least, allowance = 1, self._session.buffer_size // 2
+        if result.waited:
+            # Enough elements to occupy the reading threads of a worker.
+            options = self._stage.boundary.read_options
             readers = min(options.num_threads, options.prefetch_buffer_size)
-            readers = -(-readers // self._chain.group)
-            wanted = max(wanted, readers)
-            affordable = _THREADED_BYTES // (2 * self._workers.count * element_bytes)
-            allowed = max(allowed, min(readers, affordable))
-        self._block_size = max(1, min(wanted, allowed, 2 * self._block_size))
+            at_least = -(-readers // self._stage.group_size)
+            most = self._session.policy.threaded_block_bytes // (2 * self._session.capacity)
+            allowance = max(allowance, min(at_least, most // element_bytes))
+        self._block_size.fit(seconds, element_bytes, at_least=at_least, allowance=allowance)
 
-    def _go_on_instead(self, limit: int) -> Chunk:
-        """Leaves what counts elements to this process; workers do what is below it."""
+    def _fall_back(self, limit: int) -> Chunk:
+        """Continue with the fallback: this process computes the stages that count elements."""
         state = self._live_state()
-        self._begin(self._next_index, self._counts)
-        self._workers.release(self._number)
+        self._start_at(self._next_index, self._counts)
+        self._session.release(self._number)
         with iteration_context(self._context):
-            self._instead = self._stand_in()
-        self._instead.set_state(state)
-        return self._instead.next_chunk(limit)
+            self._fallback = self._make_fallback()
+        self._fallback.set_state(state)
+        return self._fallback.next_chunk(limit)
 
     def index_from_state(self, state: Any) -> int:
-        stages = self._chain.stages
+        stages = self._stage.stages
         if any(stage.drops_elements for stage in stages):
             return super().index_from_state(state)
         _, below = without_counts(stages, state, self)
@@ -227,7 +244,7 @@ class FusedIterator(ChunkIterator[T]):
         return index
 
     def state_from_index(self, index: int) -> Any:
-        stages = self._chain.stages
+        stages = self._stage.stages
         if any(stage.drops_elements for stage in stages):
             return super().state_from_index(index)
         counts = []
@@ -237,43 +254,42 @@ class FusedIterator(ChunkIterator[T]):
         return with_counts(stages, counts[::-1], {"next_index": index})
 
     def _live_state(self) -> Any:
-        if self._instead is not None:
-            return self._instead.get_state()
-        return self._chain.state_at(self._next_index, self._counts_at(self._next_index))
+        if self._fallback is not None:
+            return self._fallback.get_state()
+        return self._stage.state_at(self._next_index, self._counts_at(self._next_index))
 
     def _restore(self, state: Any) -> None:
-        if self._instead is not None:
-            self._instead.set_state(state)
+        if self._fallback is not None:
+            self._fallback.set_state(state)
             return
-        counts, below = without_counts(self._chain.stages, state, self)
+        counts, below = without_counts(self._stage.stages, state, self)
         index = int(state_field(below, "next_index", self))
         if not 0 <= index <= self._length:
+            # Message kept from google/grain 0.2.18
             raise IndexError(
                 f"Checkpoint `next_index` {index} is out of range for dataset of length "
                 f"{self._length}."
             )
-        following = self._ahead[0].block.start if self._ahead else self._submitted
-        there = self._chain.state_at(following, self._counts_at(following))
-        if self._further or there != self._chain.state_at(index, counts):
-            self._begin(index, counts)  # Otherwise what was computed ahead comes next.
+        following = self._in_flight[0].block.start if self._in_flight else self._submitted
+        there = self._stage.state_at(following, self._counts_at(following))
+        if self._further_errors or there != self._stage.state_at(index, counts):
+            self._start_at(index, counts)  # Otherwise the blocks in flight are delivered next.
 
     def start_prefetch(self) -> None:
-        """Asks workers for the first blocks."""
+        """Submit the first blocks."""
         self._assert_not_closed()
-        if self._instead is None:
+        if self._fallback is None:
             self._fill()
         else:
-            self._instead.start_prefetch()
+            self._fallback.start_prefetch()
 
     def close(self) -> None:
-        """Leaves what was computed ahead to nobody."""
+        """Discard prefetched blocks."""
         if self._closed:
             return
         super().close()
-        if self._instead is not None:
-            self._instead.close()
+        if self._fallback is not None:
+            self._fallback.close()
             return
-        for ahead in self._ahead:
-            self._workers.forget(ahead.ticket)
-        self._ahead.clear()
-        self._workers.release(self._number)
+        self._cancel_all()
+        self._session.release(self._number)

@@ -1,7 +1,12 @@
-"""Chains: a map dataset and the operations right above it that are functions of its blocks.
+"""Fused stages: a map dataset and the stages directly above it, computed as one task per block.
 
-A worker that knows a chain computes any block of it by itself. What it gives back says for each element
-where in the map dataset it ends, which is all that a state needs.
+A worker that holds a fused stage computes any block without further input. Its result carries, for each
+element, the index in the map dataset after the last record that the element was made of, which is all
+that a state needs. Results are pure functions of the task, so a lost task can be submitted again.
+
+An error ends its block: the result holds the elements before it, the error as data, and where to
+continue. The element that failed is skipped where a stage failed, and read again where the map dataset
+failed.
 """
 
 from __future__ import annotations
@@ -14,36 +19,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grain.dataset.base import MapDataset
-from grain.dataset.batch import BatchIterDataset
 from grain.dataset.chunk import EndOfDataError, PartialRead
 from grain.dataset.map import has_none
 from grain.dataset.stages import StageIterDataset, with_counts
 from grain.dataset.to_iter import PrefetchIterDataset
-from grain.execution.threads import SplitReader
-from grain.index.permutation import IndexArray
-from grain.options import ReadOptions
-
-try:
-    from resource import RUSAGE_THREAD, getrusage
-except ImportError:  # Only Linux counts by thread.
-    getrusage = None  # type: ignore[assignment]
-
-# Reading in threads pays where this share of the time is spent waiting.
-_WAITING_SHARE = 0.5
-# And where an element is waited for at least this long; so many of them in a row are no accident.
-_SLOW_ELEMENT = 0.0002
-_ENOUGH_EVIDENCE = 3
+from grain.execution.split_reader import SplitReader
 
 
-class Block(NamedTuple):
-    """A stretch of the map dataset to be computed.
+class BlockTask(NamedTuple):
+    """A range of indices of the map dataset to be computed.
 
     Attributes:
-      start: its first index.
-      size: how many indices it has.
-      firsts: for each operation of the chain, how many elements came before at that place.
-      last: whether the map dataset ends with it.
+        start: First index.
+        size: Number of indices.
+        firsts: For each stage, the number of elements before the block in the input of the stage.
+        last: Whether the map dataset ends with the block.
     """
 
     start: int
@@ -54,23 +44,21 @@ class Block(NamedTuple):
 
 @dataclasses.dataclass
 class BlockResult:
-    """What became of a block.
+    """The elements of a block.
 
     Attributes:
-      elements: the elements, those before an error if there is one.
-      ends: for each element, the index in the map dataset right after what it was made of.
-      counts: for each operation, how many elements it has dealt with before `next_index`.
-      seconds: how long it took.
-      waited: whether reading was mostly waiting for something else than the processor.
-      error: what stopped it.
-      next_index: where the map dataset is to be read on.
-      failed: the place of the operation that failed, if one did.
-      passages: for each place between two operations, the indices in the map dataset right after the
-        elements that came by; the first place is below the lowest operation. Only where some may have
-        been dropped.
-      sparse: whether elements were missing where the chain counts on all of them; nothing else is
-        told then.
-      ended: whether the map dataset turned out to end in this block.
+        elements: The elements, those before an error if there is one.
+        ends: For each element, the index in the map dataset after the last record it was made of.
+        counts: For each stage, the number of elements it has processed before `next_index`.
+        seconds: Seconds that the block took.
+        waited: Whether reading mostly waited for I/O.
+        error: The error that ended the block.
+        next_index: Index in the map dataset at which to continue.
+        failed: Number of the stage that failed, or -1.
+        passages: For the input of each stage and the output of the last, the indices in the map dataset
+            after each element there. Only where elements may have been dropped.
+        sparse: Whether elements are missing although a stage counts them; nothing else is set then.
+        ended: Whether the map dataset was found to end in this block.
     """
 
     elements: list[Any]
@@ -87,16 +75,25 @@ class BlockResult:
 
 
 class FusedStage:
-    """A boundary between map and iter dataset, and operations above it, lowest first."""
+    """The boundary between map and iter dataset, and stages above it.
+
+    Args:
+        boundary: Reads the map dataset in order.
+        stages: Stages above the boundary, lowest first.
+
+    Attributes:
+        counts_elements: Whether a stage counts elements, and so relies on none being dropped.
+        group_size: Elements of the map dataset per element of the result.
+    """
 
     def __init__(self, boundary: PrefetchIterDataset[Any], stages: Sequence[StageIterDataset[Any]]):
         self.boundary = boundary
         self.stages = tuple(stages)
-        self.aligned = any(stage.counts_elements for stage in self.stages)
-        self.group = 1
+        self.counts_elements = any(stage.counts_elements for stage in self.stages)
+        self.group_size = 1
         for stage in self.stages:
-            self.group *= stage.group_size
-        self._reader = _BlockReader(boundary.parents[0], boundary.read_options)
+            self.group_size *= stage.group_size
+        self._reader: SplitReader | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {"boundary": self.boundary, "stages": self.stages}
@@ -108,27 +105,28 @@ class FusedStage:
         return str(self.stages[-1] if self.stages else self.boundary)
 
     def counts_after(self, passed: int, firsts: Sequence[int]) -> list[int]:
-        """For each operation, how many elements it has dealt with after `passed` of the map dataset.
+        """Return, for each stage, how many elements it has processed after `passed` of the map dataset.
 
         Args:
-          passed: how many elements of the map dataset, up to its end or to where a batch is full.
-          firsts: how many each operation had dealt with before.
+            passed: Elements of the map dataset, up to its end or to the end of a batch.
+            firsts: For each stage, the elements it had processed before.
         """
         counts = []
         for stage, first in zip(self.stages, firsts, strict=True):
             counts.append(first + passed)
-            if isinstance(stage, BatchIterDataset):
-                whole, rest = divmod(passed, stage.group_size)
-                passed = whole + (1 if rest and not stage.drop_remainder else 0)
+            whole, rest = divmod(passed, stage.group_size)
+            passed = whole + (1 if rest and not stage.drop_remainder else 0)
         return counts
 
     def state_at(self, index: int, counts: Sequence[int]) -> Any:
-        """The state where the map dataset stands at `index`."""
+        """Return the state with the map dataset at `index`."""
         return with_counts(self.stages, counts, {"next_index": index})
 
-    def compute(self, block: Block) -> BlockResult:
-        """Computes a block; errors come back as data, so that what came before them is not lost."""
+    def compute(self, block: BlockTask) -> BlockResult:
+        """Compute a block; an error is part of the result, so that the elements before it are kept."""
         started = time.perf_counter()
+        if self._reader is None:  # Not earlier: only workers read.
+            self._reader = SplitReader(self.boundary.parents[0], self.boundary.read_options)
         elements = self._reader.read(
             np.arange(block.start, block.start + block.size, dtype=np.int64)
         )
@@ -140,39 +138,37 @@ class FusedStage:
         whole = error is None and (block.last or ended)
         ends: Sequence[int] = range(block.start + 1, next_index + 1)
         if not self.boundary.allow_nones and has_none(elements):
-            if self.aligned:
+            if self.counts_elements:
                 return BlockResult([], (), (), 0.0, sparse=True)
-            places = [place for place, element in enumerate(elements) if element is not None]
-            elements, ends = [elements[p] for p in places], [ends[p] for p in places]
-        # For each operation where its elements end, and how many of them it dealt with.
+            offsets = [offset for offset, element in enumerate(elements) if element is not None]
+            elements, ends = [elements[o] for o in offsets], [ends[o] for o in offsets]
+        # For each stage, the ends of its input elements, and how many of them it processed.
         passed: list[tuple[Sequence[int], int]] = []
         failed = -1
         for number, (stage, first) in enumerate(zip(self.stages, block.firsts, strict=True)):
-            short = 0
-            if isinstance(stage, BatchIterDataset):
-                short = len(elements) % stage.group_size
-                if short and (not whole or stage.drop_remainder):
-                    elements, short = elements[: len(elements) - short], 0
+            short = len(elements) % stage.group_size
+            if short and (not whole or stage.drop_remainder):
+                elements, short = elements[: len(elements) - short], 0
             result = stage.apply_chunk(list(elements), first)
             passed.append((ends, result.processed))
             if result.error is not None:
-                # The element that failed is gone; reading goes on behind it.
+                # The element that failed is skipped; reading continues after it.
                 error, failed, whole = result.error, number, False
                 next_index = ends[result.processed]
             if result.offsets is not None:
-                ends = [ends[place] for place in result.offsets]
+                ends = [ends[offset] for offset in result.offsets]
             elements = result.elements
             if short and whole:
                 # A short batch is known to be the last one only at the end.
                 ends = [*ends[:-1], next_index]
             if len(ends) > len(elements):
                 ends = ends[: len(elements)]
-        passages = () if self.aligned else (*(inputs for inputs, _ in passed), ends)
+        passages = () if self.counts_elements else (*(inputs for inputs, _ in passed), ends)
         return BlockResult(
             elements=list(elements),
             ends=ends,
             counts=tuple(
-                # Those below the one that failed will see again what lies behind it.
+                # Stages below the failed one process the elements after the failure again.
                 processed if number >= failed else bisect.bisect_right(inputs, next_index)
                 for number, (inputs, processed) in enumerate(passed)
             ),
@@ -184,37 +180,3 @@ class FusedStage:
             passages=passages,
             ended=ended,
         )
-
-
-class _BlockReader(SplitReader):
-    """Reads blocks of a map dataset, in threads once reading is seen to be mostly waiting.
-
-    Elements that keep the processor busy are left to one thread: others would be in its way, and the
-    other workers are there for that.
-    """
-
-    def __init__(self, dataset: MapDataset[Any], options: ReadOptions):
-        super().__init__(dataset, options)
-        self.waits = False
-        self._evidence = 0
-
-    def read(self, indices: IndexArray) -> list[Any]:
-        if self.waits and self._max_threads > 1 and indices.size > 1:
-            return self._read_split(indices)
-        started, busy, pauses = time.perf_counter(), time.thread_time(), _pauses()
-        elements: list[Any] = self._dataset.read_many(indices)
-        seconds = time.perf_counter() - started
-        waiting = seconds - (time.thread_time() - busy)
-        # Who was merely kept from the processor has not let go of it.
-        paused = getrusage is None or _pauses() - pauses >= len(elements)
-        if paused and waiting > max(_WAITING_SHARE * seconds, _SLOW_ELEMENT * len(elements)):
-            self._evidence += len(elements)
-        else:
-            self._evidence = 0
-        self.waits = self._evidence >= _ENOUGH_EVIDENCE
-        return elements
-
-
-def _pauses() -> int:
-    """How often this thread has let go of the processor to wait for something."""
-    return 0 if getrusage is None else getrusage(RUSAGE_THREAD).ru_nvcsw

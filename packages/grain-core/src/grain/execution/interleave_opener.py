@@ -1,4 +1,15 @@
-"""Threads that open datasets, and read them, before their turn comes."""
+"""Threads that open and read the datasets of an interleave ahead of the consumer.
+
+Opening: `ThreadOpener` runs jobs in the order of submission; a thread lives as long as there are jobs.
+    The consumer takes
+the result of a job by the number of its dataset, and blocks until it is there. An error of a job is
+raised by `take`. Results that are not taken are closed. Threads hold the job queue but not the opener, so
+that dropping it stops them.
+
+Reading: `ThreadsAhead.reading` puts a prefetch thread under a cycle slot and reports how long elements
+    take, so that
+the interleave can take the thread away again (`back`), at the consumer's position.
+"""
 
 from __future__ import annotations
 
@@ -19,42 +30,46 @@ from grain.execution.thread_shutdown import start_thread
 
 
 class ThreadsAhead:
-    """Opens and reads ahead in threads."""
+    """Opens and reads datasets ahead in threads."""
 
     def opener(self, threads: int) -> ThreadOpener:
-        """Makes an opener with up to so many threads."""
+        """Return an opener with at most `threads` threads."""
         return ThreadOpener(threads)
 
     def reading(
         self, iterator: DatasetIterator[Any], size: int, note: Callable[[float], None]
     ) -> DatasetIterator[Any]:
-        """Lets a thread read an iterator ahead, unless one does."""
+        """Return the iterator prefetched by a thread; unchanged if it is prefetched already."""
         if isinstance(iterator, ThreadPrefetchDatasetIterator):
             return iterator
-        return _WatchedPrefetchIterator(iterator, size, note)
+        return _TimedPrefetchIterator(iterator, size, note)
 
     def back(self, reading: DatasetIterator[Any]) -> DatasetIterator[Any]:
-        """Ends the thread; what it read is read again."""
-        assert isinstance(reading, _WatchedPrefetchIterator)
-        state = reading.get_state()
-        reading._halt()
-        reading._parent.set_state(state)
-        return reading._parent
+        """Return the iterator without its thread, at the consumer's position."""
+        assert isinstance(reading, _TimedPrefetchIterator)
+        return reading.detach()
 
 
-class _WatchedPrefetchIterator(ThreadPrefetchDatasetIterator[Any]):
-    """Reads ahead in a thread that tells how long elements take."""
+class _TimedPrefetchIterator(ThreadPrefetchDatasetIterator[Any]):
+    """Prefetches in a thread that reports the seconds of each element."""
 
     def __init__(self, parent: DatasetIterator[Any], size: int, note: Callable[[float], None]):
         super().__init__(parent, size)
         self._note = note
 
-    def _what_is_read(self) -> _Watched:
-        return _Watched(self._parent, self._note)
+    def _thread_input(self) -> _TimedParent:
+        return _TimedParent(self._parent, self._note)
+
+    def detach(self) -> DatasetIterator[Any]:
+        """End the thread; return the parent at the consumer's position."""
+        state = self.get_state()
+        self.stop_prefetch()
+        self._parent.set_state(state)
+        return self._parent
 
 
-class _Watched:
-    """What the thread of such an iterator reads from; it holds nothing of the iterator."""
+class _TimedParent:
+    """The parent as the prefetch thread reads it."""
 
     def __init__(self, parent: DatasetIterator[Any], note: Callable[[float], None]):
         self._parent = parent
@@ -69,32 +84,33 @@ class _Watched:
 
 
 class ThreadOpener:
-    """Opens datasets in threads, in the order they were asked for.
+    """Opens datasets in threads, in the order of submission.
 
-    A thread lives as long as there is something to open.
+    Args:
+        threads: Most threads at a time.
     """
 
     def __init__(self, threads: int):
-        self._work = _Work(max(1, threads))
-        # The threads hold the work, not the opener: one that is dropped leaves nothing behind.
-        weakref.finalize(self, self._work.stop)
+        self._jobs = _OpeningJobs(max(1, threads))
+        # Threads hold the jobs, not the opener, so that dropping it stops them.
+        weakref.finalize(self, self._jobs.stop)
 
     def submit(self, number: int, job: Callable[[], Opened]) -> None:
-        """Lets a thread do `job`, unless one for this number is under way."""
-        self._work.submit(number, job)
+        """Submit a job, unless one for this number is in flight."""
+        self._jobs.submit(number, job)
 
     def take(self, number: int) -> Opened | None:
-        """Waits for what the job of a number returned; None if there is none."""
-        return self._work.take(number)
+        """Wait for the job of a number and return its result; None if there is no job."""
+        return self._jobs.take(number)
 
     def close(self) -> None:
-        """Closes what was opened for nobody, and waits for the threads."""
-        self._work.stop()
-        self._work.join()
+        """Close the results that were not taken, and wait for the threads."""
+        self._jobs.stop()
+        self._jobs.join()
 
 
-class _Work:
-    """Jobs, their results, and the threads that do them."""
+class _OpeningJobs:
+    """Jobs, their results, and the threads that run them."""
 
     def __init__(self, most: int):
         self._most = most
@@ -112,7 +128,7 @@ class _Work:
             self._known.add(number)
             self._waiting.append((number, job))
             if len(self._threads) < self._most:
-                # It cannot end, and be taken out again, before this lock is released.
+                # It cannot end and be removed before this lock is released.
                 self._threads.add(start_thread("grain-open", self.stop, self._run))
 
     def _run(self) -> None:
@@ -123,7 +139,7 @@ class _Work:
                 result = job()
             except Exception as error:
                 result = error
-            except BaseException as error:  # An exit in a thread: the consumer must hear of it.
+            except BaseException as error:  # Also an exit: the consumer must receive the error.
                 result = RuntimeError(f"The thread that opens datasets was stopped by {error!r}.")
             del job, found
             self._put(number, result)

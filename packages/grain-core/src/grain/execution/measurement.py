@@ -1,4 +1,4 @@
-"""Running a dataset for a moment: how fast its elements come, and what memory that takes."""
+"""Measurement of a dataset: throughput, element size, memory of its workers."""
 
 from __future__ import annotations
 
@@ -10,25 +10,23 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from grain import tree
+from grain._policy import current_policy
 from grain.dataset.base import IterDataset
 
 Clock = Callable[[], float]
 
-# Elements that come in large blocks may need so many times longer, to be counted in fair number.
-_PATIENCE = 3
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Measurement:
-    """What was seen while a dataset was read.
+class ReadMeasurement:
+    """Measurements of reading a dataset.
 
     Attributes:
-      elements: how many elements were counted.
-      seconds: how long they took.
-      nbytes: memory of the largest element.
-      worker_bytes: memory of the worker processes, what they share divided among them (PSS); None
-        where the system does not tell.
-      whole: whether these were all elements of the dataset.
+        elements: Number of elements counted.
+        seconds: Seconds that they took.
+        nbytes: Memory of the largest element.
+        worker_bytes: Memory of the worker processes, with shared memory divided among them (PSS); None if
+            unknown.
+        whole: Whether these were all elements of the dataset.
     """
 
     elements: int
@@ -44,22 +42,28 @@ class Measurement:
 
 
 class Measurer(Protocol):
-    """Reads a dataset for about as long as it is told, and tells what it saw."""
+    """Reads a dataset for a given time and returns measurements."""
 
-    def __call__(self, ds: IterDataset[Any], *, seconds: float, samples: int) -> Measurement:
-        """Reads `samples` elements and those that come in the time after them."""
+    def __call__(self, ds: IterDataset[Any], *, seconds: float, samples: int) -> ReadMeasurement:
+        """Read `samples` elements, then further elements for `seconds`."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Stopwatch:
-    """Measures by reading; `clock` tells the seconds, `memory` what some processes take."""
+    """Measurer that reads the dataset.
+
+    Attributes:
+        clock: Returns the time in seconds.
+        children: Returns the ids of the child processes.
+        memory: Returns the memory of processes, or None if unknown.
+    """
 
     clock: Clock = time.perf_counter
     children: Callable[[], frozenset[int]] = lambda: child_processes()
     memory: Callable[[frozenset[int]], int | None] = lambda pids: memory_of(pids)
 
-    def __call__(self, ds: IterDataset[Any], *, seconds: float, samples: int) -> Measurement:
-        """Counts what comes after the first `samples` elements, which pay for the start."""
+    def __call__(self, ds: IterDataset[Any], *, seconds: float, samples: int) -> ReadMeasurement:
+        """Count the elements after the first `samples`, which include the start-up."""
         others = self.children()
         started = self.clock()
         with ds.__iter__() as iterator:
@@ -68,8 +72,8 @@ class Stopwatch:
                 try:
                     nbytes = max(nbytes, tree.nbytes(next(iterator)))
                 except StopIteration:
-                    # Too few to tell the start from the rest.
-                    return Measurement(
+                    # Too few to separate the start-up.
+                    return ReadMeasurement(
                         elements=warm,
                         seconds=self.clock() - started,
                         nbytes=nbytes,
@@ -78,8 +82,9 @@ class Stopwatch:
                     )
                 warm += 1
             counted, ended, element = 0, False, None
-            begun = self.clock()
-            end, latest = begun + seconds, begun + _PATIENCE * seconds
+            opened, started = started, self.clock()
+            # Elements that arrive in large blocks take longer until enough of them are counted.
+            end, latest = started + seconds, started + current_policy().tuning_patience * seconds
             while True:
                 try:
                     element = next(iterator)
@@ -90,12 +95,12 @@ class Stopwatch:
                 now = self.clock()
                 if now >= latest or (now >= end and counted >= samples):
                     break
-            taken = self.clock() - begun
+            taken = self.clock() - started
             if counted:
                 nbytes = max(nbytes, tree.nbytes(element))
-            else:  # There were as many as the start was to have.
-                counted, taken = warm, self.clock() - started
-            return Measurement(
+            else:  # The dataset ended with the warm-up.
+                counted, taken = warm, self.clock() - opened
+            return ReadMeasurement(
                 elements=counted,
                 seconds=taken,
                 nbytes=nbytes,
@@ -105,7 +110,7 @@ class Stopwatch:
 
 
 def child_processes() -> frozenset[int]:
-    """The processes that this one started and that still run; none where the system does not tell."""
+    """Return the ids of the running child processes; empty where the system has no /proc."""
     found: set[int] = set()
     for task in pathlib.Path("/proc/self/task").glob("*/children"):
         try:
@@ -116,7 +121,7 @@ def child_processes() -> frozenset[int]:
 
 
 def memory_of(pids: frozenset[int]) -> int | None:
-    """What processes take, in bytes; what they share is divided among them."""
+    """Return the memory of processes in bytes, with shared memory divided among them; None if unknown."""
     total = 0
     for pid in pids:
         try:
@@ -130,7 +135,7 @@ def memory_of(pids: frozenset[int]) -> int | None:
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """Return the number of processors available to this process."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # Not on every system.

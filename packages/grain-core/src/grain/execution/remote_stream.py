@@ -1,4 +1,15 @@
-"""Streams: datasets that nobody can divide, each read from beginning to end by one worker."""
+"""Streams: datasets that cannot be divided, each read from start to end by one worker.
+
+The worker holds the iterator (`RemoteStream`) and returns chunks of elements with the states after each
+of them; the consumer's `StreamIterator` keeps a few calls in flight, so that the worker is never idle.
+Calls for one worker are computed in order, so chunks arrive in order.
+
+An error is part of its chunk and is raised after the elements before it; calls in flight already read on
+after the error, so the stream continues in order. When a result is lost or calls in flight are dropped
+(an interrupt, a pool that was replaced, a chunk that cannot be pickled), the worker is ahead of the
+consumer: the stream is out of sync, and the worker seeks to the consumer's state before the next call.
+After a failed transfer elements are read one by one, so that those which can be pickled are delivered.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +21,19 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from grain import tree
+from grain._chunk_size import ChunkSizeController
 from grain._exceptions import add_note
+from grain._policy import current_policy
 from grain.dataset.base import DatasetIterator, IterDataset
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.context import IterationContext, iteration_context
 from grain.dataset.iterator import ChunkIterator, same_state
 from grain.execution import shared_sources
-from grain.execution.fused_iterator import BLOCK_SECONDS, SMALL_BLOCK_BYTES
 from grain.execution.processes.pool import NotOutstanding
-from grain.execution.worker_session import NOT_SENT, WorkerSession
+from grain.execution.worker_session import TRANSFER_ERRORS, WorkerSession
 from grain.options import DatasetOptions
 
 T = TypeVar("T")
-
-# How many stretches are asked for at a time, so that the worker is never idle.
-_AHEAD = 2
-_MAX_STRETCH = 1024
 
 
 @dataclasses.dataclass
@@ -33,11 +41,11 @@ class StreamChunk:
     """The next elements of a stream.
 
     Attributes:
-      elements: the elements; none of them at the end of the stream.
-      states: the state before the first and after each, pickled: a user's iterator may give the same
-        object each time, and most of them nobody asks for.
-      error: what came behind them.
-      end: the state behind the error, or at the end, likewise.
+        elements: The elements; empty at the end of the stream.
+        states: The state before the first element and after each, pickled: a user's iterator may return
+            the same object each time, and most states are never used.
+        error: The error after the elements.
+        end: The state after the error, or at the end of the stream, pickled.
     """
 
     elements: list[Any]
@@ -47,14 +55,18 @@ class StreamChunk:
 
 
 class RemoteStream:
-    """A dataset as the worker that reads it sees it."""
+    """A dataset and its iterator, in the worker that reads it.
+
+    Args:
+        dataset: The dataset.
+        options: Options in force where the stream is iterated.
+    """
 
     def __init__(self, dataset: IterDataset[Any], options: DatasetOptions):
         self.dataset = dataset
         self._options = options
         self._iterator: DatasetIterator[Any] | None = None
         self._state = b""
-        self._size = 1
 
     def __getstate__(self) -> dict[str, Any]:
         return {"dataset": self.dataset, "options": self._options}
@@ -65,63 +77,65 @@ class RemoteStream:
     def __str__(self) -> str:
         return str(self.dataset)
 
-    def _opened(self) -> DatasetIterator[Any]:
+    def _open(self) -> DatasetIterator[Any]:
         if self._iterator is None:
+            policy = current_policy()
+            self._seconds = policy.block_seconds
+            self._chunk_size = ChunkSizeController(
+                self._seconds, policy.max_stream_chunk, policy.block_bytes
+            )
             with iteration_context(IterationContext(options=self._options)):
                 self._iterator = self.dataset.__iter__()
-            self._note_state()
+            self._capture_state()
         return self._iterator
 
-    def _note_state(self) -> bytes:
-        """Where the stream stands."""
+    def _capture_state(self) -> bytes:
+        """Return the state of the iterator, pickled."""
         assert self._iterator is not None
         self._state = _pickled(self._iterator.get_state())
         return self._state
 
     def compute(self, buffer_size: int) -> StreamChunk:
-        """Reads on for a moment; an error comes back as data."""
-        iterator = self._opened()
-        stretch = StreamChunk([], [self._state])
+        """Read the next chunk; an error is part of the result."""
+        iterator = self._open()
+        result = StreamChunk([], [self._state])
         started = time.perf_counter()
         seconds = 0.0
-        while len(stretch.elements) < self._size and seconds < BLOCK_SECONDS:
+        size = self._chunk_size.size
+        while len(result.elements) < size and seconds < self._seconds:
             try:
-                chunk = iterator.next_chunk(self._size - len(stretch.elements))
+                chunk = iterator.next_chunk(size - len(result.elements))
             except Exception as error:
-                stretch.error, stretch.end = error, self._note_state()
-                return stretch
+                result.error, result.end = error, self._capture_state()
+                return result
             if not chunk.elements:
                 break
-            stretch.elements += chunk.elements
-            places = range(len(chunk.elements))
-            stretch.states += [_pickled(chunk.state_after(place)) for place in places]
+            result.elements += chunk.elements
+            offsets = range(len(chunk.elements))
+            result.states += [_pickled(chunk.state_after(offset)) for offset in offsets]
             seconds = time.perf_counter() - started
-        if stretch.elements:
-            self._state = stretch.states[-1]
-            self._adapt(stretch.elements, seconds, buffer_size)
+        if result.elements:
+            self._state = result.states[-1]
+            nbytes = tree.nbytes(result.elements[0])
+            per_element = seconds / len(result.elements)
+            self._chunk_size.fit(per_element, nbytes, allowance=buffer_size // 2)
         else:
-            stretch.end = self._note_state()
-        return stretch
-
-    def _adapt(self, elements: list[Any], seconds: float, buffer_size: int) -> None:
-        allowed = max(buffer_size // 2, SMALL_BLOCK_BYTES // max(1, tree.nbytes(elements[0])))
-        wanted = int(BLOCK_SECONDS * len(elements) / max(seconds, 1e-7))
-        self._size = max(1, min(wanted, allowed, 2 * self._size, _MAX_STRETCH))
+            result.end = self._capture_state()
+        return result
 
     def seek(self, state: bytes) -> bytes:
-        """Goes to a state; returns what the stream itself says of where it stands."""
-        self._opened().set_state(pickle.loads(state))
-        self._size = 1
-        return self._note_state()
+        """Restore a state; return the state of the iterator afterwards."""
+        self._open().set_state(pickle.loads(state))
+        self._chunk_size.reset()
+        return self._capture_state()
 
     def rewind(self) -> None:
-        """Begins anew."""
+        """Start again from the first element."""
         self.close()
         self._iterator = None
-        self._size = 1
 
     def close(self) -> None:
-        """Gives back what the iterator holds."""
+        """Close the iterator."""
         if self._iterator is not None:
             self._iterator.close()
 
@@ -129,30 +143,31 @@ class RemoteStream:
 def _pickled(state: Any) -> bytes:
     try:
         return pickle.dumps(state, protocol=5)
-    except (
-        Exception
-    ):  # A class of `__main__`, say; what cannot be sent at all is told here as well.
+    except Exception:  # An object of `__main__`, for example; cloudpickle explains other failures.
         return shared_sources.dumps(state, ())
 
 
 class StreamIterator(ChunkIterator[T]):
-    """The elements of a stream that one worker reads, a little ahead."""
+    """Iterator over a stream that one worker reads ahead.
 
-    def __init__(
-        self, dataset: IterDataset[T], workers: WorkerSession, worker: int, buffer_size: int
-    ):
+    Args:
+        dataset: The dataset.
+        session: The workers; each stream is read by the next of them.
+    """
+
+    def __init__(self, dataset: IterDataset[T], session: WorkerSession):
         super().__init__()
         self._dataset = dataset
-        self._workers = workers
-        self._buffer = buffer_size
-        self._number = workers.add(RemoteStream(dataset, self._context.options), worker=worker)
+        self._session = session
+        stream = RemoteStream(dataset, self._context.options)
+        self._number = session.add(stream, worker=session.next_stream_worker())
         self._tickets: collections.deque[int] = collections.deque()
-        # A stretch that came and was not given yet.
-        self._early: StreamChunk | None = None
-        # Where the stream stands, once it is known; before that it is at its beginning.
-        self._known = False
+        # A chunk that has arrived and was not delivered yet.
+        self._arrived: StreamChunk | None = None
+        # The consumer's state, once it is known; before that the stream is at its start.
+        self._state_known = False
         self._state = b""
-        # Whether the worker has read on without what it read getting here.
+        # Whether the worker has read elements that did not arrive.
         self._out_of_sync = False
         self._failures = 0
 
@@ -161,100 +176,101 @@ class StreamIterator(ChunkIterator[T]):
 
     def _fill(self) -> None:
         if self._out_of_sync:
-            self._return()
-        while len(self._tickets) < _AHEAD:
-            # An interrupt before the ticket is noted would lose what it stands for.
+            self._synchronize()
+        while len(self._tickets) < self._session.policy.stream_tasks:
+            # An interrupt before the ticket is stored would lose its chunk.
             self._out_of_sync = True
             try:
-                ticket = self._workers.submit(self._number, "compute", self._buffer)
-            except NOT_SENT:
+                ticket = self._session.submit(self._number, "compute", self._session.buffer_size)
+            except TRANSFER_ERRORS:
                 self._out_of_sync = False
                 if self._tickets:
-                    return  # What was read before comes first, then this again.
+                    return  # Chunks in flight are delivered first, then this is tried again.
                 raise
             self._tickets.append(ticket)
             self._out_of_sync = False
 
-    def _return(self) -> None:
-        """Lets the worker go back to where the consumer is."""
-        if self._known:
+    def _synchronize(self) -> None:
+        """Move the worker back to the consumer's position."""
+        if self._state_known:
             self._seek(self._state)
         else:
-            self._drop_tickets()
-            self._early = None
-            self._workers.result(self._workers.submit(self._number, "rewind"))
+            self._cancel_all()
+            self._arrived = None
+            self._session.result(self._session.submit(self._number, "rewind"))
         self._out_of_sync = False
 
     def _pull(self, limit: int) -> Chunk:
         del limit
-        stretch = self._take()
+        result = self._take()
         chunk = END
-        if stretch.elements:
-            states = stretch.states
-            chunk = Chunk(stretch.elements, lambda place: pickle.loads(states[place + 1]))
-        # What was read ahead lies behind an error, so the stream goes on in order.
-        error = stretch.error
-        state = stretch.states[-1] if error is None and chunk.elements else stretch.end
-        self._early, self._known, self._state = None, True, state
+        if result.elements:
+            states = result.states
+            chunk = Chunk(result.elements, lambda offset: pickle.loads(states[offset + 1]))
+        # Calls in flight have read on after an error, so the stream continues in order.
+        error = result.error
+        state = result.states[-1] if error is None and chunk.elements else result.end
+        self._arrived, self._state_known, self._state = None, True, state
         return chunk if error is None else self._fail_after(error, chunk)
 
     def _take(self) -> StreamChunk:
-        """Waits for the next stretch; it stays the next one if the consumer is interrupted."""
-        if self._early is not None:
-            return self._early
+        """Wait for the next chunk; it stays the next one if the consumer is interrupted."""
+        if self._arrived is not None:
+            return self._arrived
         while True:
             self._fill()
             try:
-                stretch: StreamChunk = self._workers.told(self._tickets[0])
-            except NOT_SENT as error:
-                # The elements may be fine, but could not be sent. They are asked for again, one by one
-                # so that those which can be sent come first.
-                self._drop_tickets()
+                result: StreamChunk = self._session.result_or_error(self._tickets[0])
+            except TRANSFER_ERRORS as error:
+                # The elements may be valid and only their transfer failed. They are read again one by
+                # one, so that those which can be transferred are delivered.
+                self._cancel_all()
                 self._out_of_sync = True
                 self._failures += not isinstance(error, NotOutstanding)
                 if self._failures > 1:
                     add_note(error, f"raised while a worker process read {self._dataset}.")
                     raise
             else:
-                self._early = stretch
+                self._arrived = result
                 self._tickets.popleft()
                 self._failures = 0
-                return stretch
+                return result
 
-    def _drop_tickets(self) -> None:
+    def _cancel_all(self) -> None:
         for ticket in self._tickets:
-            self._workers.forget(ticket)
+            self._session.cancel(ticket)
         self._tickets.clear()
 
     def _seek(self, state: bytes) -> None:
-        self._drop_tickets()
-        self._early, self._out_of_sync = None, True
-        self._state = self._workers.result(self._workers.submit(self._number, "seek", state))
-        self._known, self._out_of_sync = True, False
+        self._cancel_all()
+        self._arrived, self._out_of_sync = None, True
+        self._state = self._session.result(self._session.submit(self._number, "seek", state))
+        self._state_known, self._out_of_sync = True, False
 
     def _live_state(self) -> Any:
-        if not self._known:
+        if not self._state_known:
             self._state = self._take().states[0]
-            self._known = True
+            self._state_known = True
         return pickle.loads(self._state)
 
     def state_function(self) -> Callable[[], Any] | None:
-        # What nobody has asked for yet is not read for this: `_return` knows how to come back.
-        return super().state_function() if self._known or self._rollback is not None else None
+        # A stream at its start is not read for this: `_synchronize` can return there without a state.
+        return super().state_function() if self._state_known or self._rollback is not None else None
 
     def _restore(self, state: Any) -> None:
-        if self._out_of_sync or not self._known or not same_state(pickle.loads(self._state), state):
-            self._seek(_pickled(state))  # Otherwise what was read ahead comes next.
+        known = self._state_known and not self._out_of_sync
+        if not known or not same_state(pickle.loads(self._state), state):
+            self._seek(_pickled(state))  # Otherwise the chunks in flight are delivered next.
 
     def start_prefetch(self) -> None:
-        """Asks the worker for the first elements."""
+        """Submit the first calls."""
         self._assert_not_closed()
         self._fill()
 
     def close(self) -> None:
-        """Leaves what was read ahead to nobody."""
+        """Discard prefetched chunks."""
         if self._closed:
             return
         super().close()
-        self._drop_tickets()
-        self._workers.release(self._number)
+        self._cancel_all()
+        self._session.release(self._number)

@@ -1,7 +1,7 @@
-"""Sources that several datasets read from: sent to workers once, and by number from then on.
+"""Sources that several interleaved datasets read from: sent to workers once, and by number afterwards.
 
-Datasets that are read by turns are sent to workers one by one, as their turns come. Often they are parts
-of one source, which may be large.
+Interleaved datasets are sent to workers one by one, when they are opened. Often they are parts of one
+large source.
 """
 
 from __future__ import annotations
@@ -15,38 +15,37 @@ import cloudpickle
 
 
 def shared_sources(dataset: Any) -> list[Any]:
-    """What more than one of the datasets read by turns in a pipeline reads from."""
+    """Return the sources that more than one interleaved dataset of a pipeline reads from."""
     users: dict[int, int] = {}
     found: dict[int, Any] = {}
-    for turn in _turns(dataset):
-        sources = {id(source): source for source in _sources(turn)}
+    for nested in _interleaved_datasets(dataset):
+        sources = {id(source): source for source in _sources(nested)}
         found.update(sources)
         for key in sources:
             users[key] = users.get(key, 0) + 1
     return [source for key, source in found.items() if users[key] > 1]
 
 
-def _turns(dataset: Any) -> Iterator[Any]:
-    """The datasets that are read by turns, where they are listed."""
-    datasets = getattr(dataset, "_datasets", ())
+def _interleaved_datasets(dataset: Any) -> Iterator[Any]:
+    """Yield the datasets that interleaved nodes open, where they are listed."""
+    datasets = getattr(dataset, "interleaved_datasets", ())
     if isinstance(datasets, (list, tuple)):
         yield from datasets
-        for turn in datasets:
-            yield from _turns(turn)
-    for parent in getattr(dataset, "_parents", ()):
-        yield from _turns(parent)
+        for nested in datasets:
+            yield from _interleaved_datasets(nested)
+    for parent in dataset.parents:
+        yield from _interleaved_datasets(parent)
 
 
 def _sources(dataset: Any) -> Iterator[Any]:
-    parents = getattr(dataset, "_parents", ())
-    if not parents:
+    if not dataset.parents:
         yield getattr(dataset, "_source", dataset)
-    for parent in parents:
+    for parent in dataset.parents:
         yield from _sources(parent)
 
 
 def dumps(value: Any, shared: Sequence[Any]) -> bytes:
-    """Pickles by value, except for what the receiver has already."""
+    """Pickle by value, with references to the shared objects."""
     file = io.BytesIO()
     pickler = _Pickler(file, protocol=5)  # type: ignore[no-untyped-call]
     pickler.numbers = {id(part): number for number, part in enumerate(shared)}
@@ -55,7 +54,7 @@ def dumps(value: Any, shared: Sequence[Any]) -> bytes:
 
 
 def loads(data: bytes, shared: Sequence[Any]) -> Any:
-    """The value, with what the receiver has already in its places."""
+    """Return the value of `dumps`, given the same shared objects."""
     unpickler = _Unpickler(io.BytesIO(data))
     unpickler.shared = shared
     return unpickler.load()

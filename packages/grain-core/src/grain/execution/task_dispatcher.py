@@ -1,42 +1,46 @@
-"""What a worker process is given when it starts. It need not load what only the asking side uses."""
+"""The job of a worker process: pipeline parts, and dispatch of the calls on them.
+
+Workers import this module; it loads nothing that only the consuming process needs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from grain._policy import Policy, install_policy
 from grain.execution import shared_sources
+from grain.execution.processes.bootstrap_guard import in_worker
 from grain.execution.processes.error_report import report
-
-# Set in worker processes: there, nothing starts processes of its own.
-_in_worker = False
-
-
-def in_worker() -> bool:
-    """Whether this is a worker process."""
-    return _in_worker
 
 
 class TaskDispatcher:
-    """What every worker is given when it starts: the parts of the pipeline it may be asked for.
+    """The pipeline parts of a worker, by number.
 
-    A part is any object with methods that can be asked for by name. Where one of them returns an
-    object with an `error`, that error travels beside it.
+    A task is (number, method, *arguments). Besides the methods of the part there are `define`, which adds
+    a part, and `release`, which removes it. The error of a result that has an `error` travels beside the
+    result, as a report.
+
+    Args:
+        parts: Parts that exist from the start.
+        shared: Objects that parts defined later may refer to.
+        policy: Tuning constants of the worker.
     """
 
-    def __init__(self, parts: dict[int, Any], shared: Sequence[Any]):
+    def __init__(self, parts: dict[int, Any], shared: Sequence[Any], policy: Policy):
         self._parts = parts
         self._shared = shared
+        self._policy = policy
         self._where = ""
 
     def start(self, worker_index: int, worker_count: int) -> Callable[[Any], Any]:
-        """Called once in each worker."""
-        global _in_worker
-        _in_worker = True
+        """Prepare the worker; return the function that computes a task."""
+        if in_worker():
+            install_policy(self._policy)
         self._where = f"worker {worker_index} of {worker_count}"
-        return self._do
+        return self._dispatch
 
-    def _do(self, task: tuple[Any, ...]) -> Any:
+    def _dispatch(self, task: tuple[Any, ...]) -> Any:
         number, name, *arguments = task
         if name == "define":
             self._parts[number] = shared_sources.loads(arguments[0], self._shared)
@@ -46,9 +50,9 @@ class TaskDispatcher:
             if hasattr(part, "close"):
                 part.close()
             return None
-        made = getattr(self._parts[number], name)(*arguments)
-        error = getattr(made, "error", None)
+        result = getattr(self._parts[number], name)(*arguments)
+        error = getattr(result, "error", None)
         if error is None:
-            return made, None
-        made.error = None
-        return made, report(error, where=self._where)
+            return result, None
+        result.error = None
+        return result, report(error, where=self._where)

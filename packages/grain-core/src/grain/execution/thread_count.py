@@ -1,44 +1,26 @@
-"""How many threads read at the same time: all that are allowed, or one where more are in each other's way.
+"""Choice of the number of reading threads by measurement.
 
-Threads that wait for a disk or a server, or that compute without the interpreter's lock, bring more the
-more of them there are. Those that need the lock bring nothing, and worse: each waits its turn after
-every short call to the system. Which it is nobody knows beforehand, so both are tried.
+Threads that wait for I/O, or that release the interpreter lock while they compute, scale with their
+number. Threads that need the lock do not, and contend for it after every short system call. Which case
+applies is not known in advance, so both are measured.
 """
 
 from __future__ import annotations
 
-# One is enough to be ahead of the consumer; two tell whether a second processor can be used. If four
-# bring more than two, so will all.
-_LEVELS = (1, 2, 4)
-# Nothing is decided by less than this.
-_LEAST_BLOCKS = 8
-_LEAST_SECONDS = 0.02
-# Threads are judged when the consumer waits for them this part of the time.
-_WAITED = 0.25
-# All threads together should be so many times as fast as the consumer's thread alone.
-_LEAST_GAIN = 1.3
-# Threads that keep about one processor busy, all together, may wait for the interpreter's lock.
-_ONE_PROCESSOR = (0.4, 1.3)
-# A few threads that are busy for less than this part of the time they once were wait for something new.
-_CHANGED = 0.5
-# A change must bring at least so much; fewer threads may also cost a little.
-_BETTER = 1.15
-_AS_GOOD = 0.9
-# So many windows pass before what was found is put to the test again, and twice as many each time.
-_HOLD = 64
+from grain._policy import Policy, current_policy
 
 
 class _Window:
-    """Blocks that were read by one number of threads.
+    """Measurements of the blocks that one number of threads has read.
 
     Attributes:
-      blocks: how many.
-      waited: how long the consumer waited for them, in seconds.
-      elements: how many elements they have.
-      busy: how long processors were busy with them, in seconds.
-      reading: how long threads took to read them, all together.
-      begin: when the first was begun.
-      end: when the last was finished.
+        blocks: Number of blocks.
+        waited: Seconds that the consumer waited for them.
+        elements: Number of their elements.
+        busy: Seconds of processor time spent on them.
+        reading: Seconds that threads took to read them, summed over threads.
+        begin: Time at which the first was started.
+        end: Time at which the last was finished.
     """
 
     __slots__ = ("begin", "blocks", "busy", "elements", "end", "reading", "waited")
@@ -50,73 +32,79 @@ class _Window:
 
     @property
     def seconds(self) -> float:
-        """How long it took, from the first to the last."""
+        """Seconds from the start of the first block to the end of the last."""
         return max(self.end - self.begin, 1e-9)
 
     @property
     def rate(self) -> float:
-        """Elements in a second."""
+        """Elements per second."""
         return self.elements / self.seconds
 
     @property
-    def share(self) -> float:
-        """For which part of their time the threads were busy."""
+    def busy_share(self) -> float:
+        """Share of their reading time in which the threads used a processor."""
         return self.busy / max(self.reading, 1e-9)
 
 
 class ThreadCount:
-    """Decides by what was read how many threads read on.
+    """Adaptive number of reading threads.
 
-    Those that wait begin with all of them, the others with one; more are tried step by step.
+    Reading that waits starts with all threads, other reading with one; more are tried level by level. A
+    level that does not pay off is left again, and tested again after a while.
 
     Args:
-      most: how many there may be.
-      alone: seconds that the consumer's thread takes for an element when nobody helps it, if known.
-      waits: whether it then waits most of the time for something else than the processor.
+        most: Largest number of threads.
+        alone: Seconds per element in the consumer's thread without read-ahead, if known.
+        waits: Whether reading waits for I/O most of the time.
+        policy: Tuning constants; those of the process by default.
 
     Attributes:
-      turn: counts the changes; blocks are told apart by it, for those under way at a change belong to
-        the number before.
+        generation: Number of changes so far. Blocks carry the generation in which they were started,
+            since those in flight at a change belong to the number of threads before it.
     """
 
-    def __init__(self, most: int, alone: float | None, waits: bool = True):
-        self.turn = 0
-        self._levels = [*(level for level in _LEVELS if level < most), most]
+    def __init__(
+        self, most: int, alone: float | None, waits: bool = True, policy: Policy | None = None
+    ):
+        self.generation = 0
+        self._policy = policy or current_policy()
+        self._levels = [*(level for level in self._policy.thread_levels if level < most), most]
         self._level = len(self._levels) - 1 if waits else 0
         self._alone = alone
-        # While another level is on trial: the one before, and its rate.
+        # While a level is on trial: the level before it, and the rate of that level.
         self._rival: tuple[int, float] | None = None
+        # Windows until the decision is tested again.
         self._hold = 0
-        self._next_hold = _HOLD
-        # For which share of their time threads were busy when there were found to be enough of them.
-        self._share = 0.0
+        self._next_hold = self._policy.thread_hold_windows
+        # Busy share of the threads when their number was found to be sufficient.
+        self._busy_share = 0.0
         self._window = _Window()
 
     @property
     def now(self) -> int:
-        """How many there should be."""
+        """Number of threads to use."""
         return self._levels[self._level]
 
     @property
     def _at_most(self) -> bool:
         return self._level == len(self._levels) - 1
 
-    def note(
-        self, turn: int, count: int, begin: float, seconds: float, busy: float, waited: float
+    def observe(
+        self, generation: int, count: int, begin: float, seconds: float, busy: float, waited: float
     ) -> None:
-        """Hears of a block that the consumer has taken.
+        """Adapt to a block that the consumer has taken.
 
         Args:
-          turn: the turn in which it was asked for.
-          count: how many elements it has.
-          begin: when a thread began it.
-          seconds: how long that took.
-          busy: how long a processor was busy with it.
-          waited: how long the consumer waited for it.
+            generation: Generation in which the block was started.
+            count: Number of its elements.
+            begin: Time at which a thread started it.
+            seconds: Seconds that reading took.
+            busy: Seconds of processor time among them.
+            waited: Seconds that the consumer waited for it.
         """
-        if turn != self.turn or len(self._levels) == 1:
+        if generation != self.generation or len(self._levels) == 1:
             return
-        window = self._window
+        policy, window = self._policy, self._window
         window.blocks += 1
         window.waited += waited
         window.elements += count
@@ -124,10 +112,11 @@ class ThreadCount:
         window.reading += seconds
         window.begin = min(window.begin, begin)
         window.end = max(window.end, begin + seconds)
-        if window.blocks >= max(_LEAST_BLOCKS, 2 * self.now) and window.seconds >= _LEAST_SECONDS:
+        enough = max(policy.thread_window_blocks, 2 * self.now)
+        if window.blocks >= enough and window.seconds >= policy.thread_window_seconds:
             self._window = _Window()
-            # Who is not waited for is fast enough, and may have had nothing to do.
-            if window.waited > _WAITED * window.seconds:
+            # Threads that the consumer does not wait for are fast enough, and may have been idle.
+            if window.waited > policy.thread_waited_share * window.seconds:
                 self._judge(window)
 
     def _judge(self, window: _Window) -> None:
@@ -137,44 +126,46 @@ class ThreadCount:
             self._hold -= 1
         elif not self._at_most:
             self._try(self._level + 1, window)
-        elif self._in_the_way(window):
+        elif self._contend(window):
             self._try(0, window)
 
     def _has_changed(self, window: _Window) -> bool:
-        """Whether threads that were enough wait much more than they did."""
-        if self._at_most or window.share > _CHANGED * self._share:
+        """Return whether threads whose number was sufficient now wait much more."""
+        if self._at_most or window.busy_share > self._policy.thread_busy_change * self._busy_share:
             return False
-        self._share = window.share
+        self._busy_share = window.busy_share
         return True
 
-    def _in_the_way(self, window: _Window) -> bool:
-        """Whether fewer threads may bring as much."""
+    def _contend(self, window: _Window) -> bool:
+        """Return whether fewer threads may read as fast."""
         processors = window.busy / window.seconds
-        low, high = _ONE_PROCESSOR
+        low, high = self._policy.contended_processors
         if processors < low:
-            return False  # They wait for something else than each other.
+            return False  # They wait for I/O, not for each other.
         if self._alone is not None:
-            return window.rate * self._alone < _LEAST_GAIN
+            return window.rate * self._alone < self._policy.thread_min_gain
         return processors < high
 
     def _try(self, level: int, window: _Window) -> None:
         self._rival = (self._level, window.rate)
-        self._share = window.share
-        self._go_to(level)
+        self._busy_share = window.busy_share
+        self._set_level(level)
 
     def _decide(self, window: _Window, before: int, rate: float) -> None:
-        """Keeps what is on trial, or goes back to what was before."""
+        """Keep the level on trial, or return to the one before."""
+        policy = self._policy
         self._rival = None
         more = self._level > before
-        if window.rate < rate * (_BETTER if more else _AS_GOOD):
-            self._go_to(before)
+        if window.rate < rate * (policy.more_threads_gain if more else policy.fewer_threads_gain):
+            self._set_level(before)
             self._hold, self._next_hold = self._next_hold, 2 * self._next_hold
             return
-        self._share = window.share
-        # Where more is better, still more may be.
-        self._hold, self._next_hold = 0 if more else _HOLD, 2 * _HOLD
+        self._busy_share = window.busy_share
+        # Where more threads are better, the next level may be better still.
+        self._hold = 0 if more else policy.thread_hold_windows
+        self._next_hold = 2 * policy.thread_hold_windows
 
-    def _go_to(self, level: int) -> None:
+    def _set_level(self, level: int) -> None:
         self._level = level
-        self.turn += 1
+        self.generation += 1
         self._window = _Window()

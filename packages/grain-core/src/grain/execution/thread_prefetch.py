@@ -1,4 +1,12 @@
-"""Reading an iterator ahead in a thread, whatever it reads from."""
+"""Prefetch of any iterator in one background thread.
+
+The thread owns the parent iterator while it runs: it pulls chunks into a bounded buffer and ends at the
+end, at an error or when it is stopped. The consumer takes chunks in order. States that are valid only
+until the parent advances are captured by the thread; other states are computed under a lock that excludes
+advancing. An error is raised after the elements before it; then the thread is started again at the
+parent's position. Ctrl-C in the consumer changes nothing. The thread holds the buffer but not the
+iterator, so dropping the iterator ends the thread.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +17,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from grain._chunk_size import ChunkSizeController
+from grain._policy import current_policy
 from grain.dataset.base import DatasetIterator, IterDataset, TransparentIterDataset
 from grain.dataset.chunk import END, Chunk
-from grain.dataset.context import current_context
 from grain.dataset.interleave.interleave import InterleaveIterDataset
 from grain.dataset.iterator import ChunkIterator, same_state
 from grain.dataset.node import ExecutionTrait
@@ -21,9 +30,6 @@ from grain.execution.thread_shutdown import start_thread
 from grain.options import checked_int
 
 T = TypeVar("T")
-
-# The thread hands over chunks that take about this long to make.
-_CHUNK_SECONDS = 0.001
 
 
 def _checked_size(size: Any) -> int:
@@ -36,11 +42,11 @@ def _checked_size(size: Any) -> int:
 
 
 class ThreadPrefetchIterDataset(TransparentIterDataset[T]):
-    """The parent's elements, read ahead in a thread.
+    """The parent's elements, prefetched in a thread; not where worker processes compute the parent.
 
     Args:
-      parent: what is read.
-      prefetch_buffer_size: how many elements may be read ahead; 0 reads nothing ahead.
+        parent: The dataset to read.
+        prefetch_buffer_size: Most elements read ahead; 0 disables prefetching.
 
     >>> import grain
     >>> ds = grain.MapDataset.range(3).to_iter_dataset().filter(lambda x: x != 1)
@@ -53,9 +59,6 @@ class ThreadPrefetchIterDataset(TransparentIterDataset[T]):
         self._buffer_size = _checked_size(prefetch_buffer_size)
 
     def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
-        if current_context().executor is not None:
-            # Worker processes compute ahead already, and are asked from one thread only.
-            return parents[0]
         return ThreadPrefetchDatasetIterator(parents[0], self._buffer_size)
 
     execution_trait = ExecutionTrait.TRANSPARENT
@@ -67,14 +70,14 @@ class ThreadPrefetchIterDataset(TransparentIterDataset[T]):
 def multithread_prefetch(
     ds: IterDataset[T], num_threads: int, buffer_size: int, sequential_slice: bool = False
 ) -> IterDataset[T]:
-    """Reads a dataset ahead in threads; their number never changes the stream.
+    """Return a dataset that is prefetched in threads; their number never changes the stream.
 
     Args:
-      ds: what is read.
-      num_threads: 0 reads nothing ahead. Otherwise one thread chunks the operations that depend on
-        order, besides those that `ReadOptions` allow for the rest.
-      buffer_size: how many elements each thread may be ahead.
-      sequential_slice: accepted for compatibility; nothing is sliced by thread.
+        ds: The dataset to read.
+        num_threads: 0 disables prefetching. Otherwise one thread runs the ordered operations, besides the
+            threads that `ReadOptions` allow for map datasets.
+        buffer_size: Elements that each thread may read ahead.
+        sequential_slice: Accepted for compatibility; nothing is sliced by thread.
 
     >>> import grain
     >>> ds = grain.MapDataset.range(5).to_iter_dataset().batch(2)
@@ -88,12 +91,12 @@ def multithread_prefetch(
     if not threads:
         return ds
     ahead = ThreadPrefetchIterDataset(ds, prefetch_buffer_size=threads * size)
-    # The state is that of one dataset read by turns.
+    # google/grain's state is that of an interleave of one dataset.
     return InterleaveIterDataset([ahead], cycle_length=1)
 
 
 class _Adapted(DatasetIterator[T]):
-    """An iterator with `get_state` and `set_state` that is no `DatasetIterator`."""
+    """Adapter of an iterator with `get_state` and `set_state` that is no `DatasetIterator`."""
 
     def __init__(self, iterator: Any):
         super().__init__()
@@ -117,45 +120,43 @@ class _Adapted(DatasetIterator[T]):
 
 
 class _Buffer:
-    """Runs that a thread has read ahead of the consumer. It knows nothing of the consumer."""
+    """Bounded queue of the chunks that the thread has read; holds no reference to the consumer."""
 
     def __init__(self, size: int):
         self.size = size
         self.changed = threading.Condition()
-        self.runs: collections.deque[Chunk | Exception] = collections.deque()
+        self.chunks: collections.deque[Chunk | Exception] = collections.deque()
         self.count = 0
         self.stopped = False
-        # Held while the parent is advanced: states of what it gave before must not be asked then.
+        # Held while the parent is advanced: states of its earlier chunks must not be computed then.
         self.advancing = threading.Lock()
 
     def put(self, chunk: Chunk | Exception) -> None:
         with self.changed:
-            self.runs.append(chunk)
+            self.chunks.append(chunk)
             if isinstance(chunk, Chunk):
                 self.count += len(chunk.elements)
             self.changed.notify_all()
 
     def first(self) -> Chunk | Exception:
-        """Waits for what comes next, and leaves it there in case the consumer is interrupted."""
+        """Wait for the first chunk; it stays in the queue in case the consumer is interrupted."""
         with self.changed:
-            while not self.runs:
+            while not self.chunks:
                 if self.stopped:
-                    return RuntimeError(
-                        "The thread that reads ahead has ended: so does the program."
-                    )
+                    return RuntimeError("The prefetch thread was stopped: the program is exiting.")
                 self.changed.wait()
-            return self.runs[0]
+            return self.chunks[0]
 
     def drop_first(self) -> None:
-        """Makes room for more: the consumer has what came next."""
+        """Remove the first chunk, which the consumer has taken."""
         with self.changed:
-            chunk = self.runs.popleft()
+            chunk = self.chunks.popleft()
             if isinstance(chunk, Chunk):
                 self.count -= len(chunk.elements)
             self.changed.notify_all()
 
     def room(self) -> int:
-        """Waits until something is taken if the buffer is full; 0 when it is time to stop."""
+        """Wait until the buffer is not full; return the free elements, or 0 to stop."""
         with self.changed:
             while self.count >= self.size and not self.stopped:
                 self.changed.wait()
@@ -168,37 +169,37 @@ class _Buffer:
 
 
 def _read_ahead(parent: DatasetIterator[Any], buffer: _Buffer) -> None:
-    """What the thread does: reads until the end, an error, or until it is told to stop."""
-    limit = 1
+    """Read until the end, an error or a stop; the main function of the thread."""
+    policy = current_policy()
+    size = ChunkSizeController(policy.chunk_seconds, policy.max_chunk)
     while room := buffer.room():
         started = time.perf_counter()
         try:
             with buffer.advancing:
-                chunk = parent.next_chunk(min(limit, room))
+                chunk = parent.next_chunk(min(size.size, room))
                 if chunk.live:
-                    # Its states can be asked only now.
-                    states = [chunk.state_after(place) for place in range(len(chunk.elements))]
+                    # Its states are valid only now.
+                    states = [chunk.state_after(offset) for offset in range(len(chunk.elements))]
                     chunk = Chunk(chunk.elements, states.__getitem__)
         except Exception as error:
             buffer.put(error)
             return
-        except BaseException as error:  # An exit in a thread: the consumer must hear of it.
-            buffer.put(RuntimeError(f"The thread that reads ahead was stopped by {error!r}."))
+        except BaseException as error:  # Also an exit: the consumer must receive the error.
+            buffer.put(RuntimeError(f"The prefetch thread was stopped by {error!r}."))
             return
-        quick = time.perf_counter() - started < _CHUNK_SECONDS
-        limit = min(2 * limit, 1024) if quick else max(1, limit // 2)
+        size.observe(chunk.elements, time.perf_counter() - started)
         buffer.put(chunk)
         if not chunk.elements:
             return
 
 
 class ThreadPrefetchDatasetIterator(ChunkIterator[T]):
-    """Takes the elements that a thread reads from an iterator.
+    """Iterator over the elements that a thread reads from another iterator.
 
     Args:
-      parent: the iterator; anything with `__next__`, `get_state` and `set_state`. Nobody else may
-        advance it.
-      prefetch_buffer_size: how many elements may be read ahead; 0 reads nothing ahead.
+        parent: The iterator, which must not be advanced elsewhere; any object with `__next__`,
+            `get_state` and `set_state`.
+        prefetch_buffer_size: Most elements read ahead; 0 disables prefetching.
     """
 
     def __init__(self, parent: Any, prefetch_buffer_size: int):
@@ -208,14 +209,14 @@ class ThreadPrefetchDatasetIterator(ChunkIterator[T]):
         self._buffer: _Buffer | None = None
         self._thread: threading.Thread | None = None
         self._ended = False
-        # How to find the parent's state after what was given last.
-        self._mark: Callable[[], Any] = constant(adapted.get_state())
+        # State function of the parent after the last chunk that was delivered.
+        self._snapshot: Callable[[], Any] = constant(adapted.get_state())
 
     def __str__(self) -> str:
         return f"ThreadPrefetchDatasetIterator(prefetch_buffer_size={self._buffer_size})"
 
     def start_prefetch(self) -> None:
-        """Starts the thread, before the first element is asked for."""
+        """Start the thread."""
         self._assert_not_closed()
         if self._buffer_size:
             self._start()
@@ -225,19 +226,19 @@ class ThreadPrefetchDatasetIterator(ChunkIterator[T]):
     def _start(self) -> _Buffer:
         if self._buffer is None:
             self._buffer = _Buffer(self._buffer_size)
-            # The thread holds the buffer, not this iterator: one that is dropped ends its thread.
+            # The thread holds the buffer, not this iterator, so that dropping the iterator ends it.
             weakref.finalize(self, self._buffer.stop)
             self._thread = start_thread(
-                "grain-prefetch", self._buffer.stop, _read_ahead, self._what_is_read(), self._buffer
+                "grain-prefetch", self._buffer.stop, _read_ahead, self._thread_input(), self._buffer
             )
         return self._buffer
 
-    def _what_is_read(self) -> Any:
-        """What the thread reads from; nothing of it may hold this iterator."""
+    def _thread_input(self) -> Any:
+        """Return the object that the thread reads from; it must hold no reference to this iterator."""
         return self._parent
 
-    def _halt(self) -> None:
-        """Ends the thread and forgets what it read; waits for it if it is in the middle of a chunk."""
+    def stop_prefetch(self) -> None:
+        """End the thread, after its current chunk, and discard the chunks it read."""
         buffer, thread = self._buffer, self._thread
         self._buffer = self._thread = None
         if buffer is not None:
@@ -255,20 +256,20 @@ class ThreadPrefetchDatasetIterator(ChunkIterator[T]):
             buffer = self._start()
             taken = buffer.first()
             if isinstance(taken, Exception):
-                self._halt()
-                self._mark = constant(self._parent.get_state())
+                self.stop_prefetch()
+                self._snapshot = constant(self._parent.get_state())
                 raise taken
             chunk = taken if taken.elements else END
             if chunk.elements:
-                # A state may be asked while the thread reads on.
+                # States may be requested while the thread reads on.
                 chunk = _guarded(chunk, buffer.advancing)
         if not chunk.elements:
-            self._halt()
+            self.stop_prefetch()
             self._ended = True
-            # What was filtered out at the end has passed as well.
-            self._mark = constant(self._parent.get_state())
+            # Elements filtered out at the end have been read as well.
+            self._snapshot = constant(self._parent.get_state())
             return END
-        self._mark = chunk.snapshot(len(chunk.elements) - 1)
+        self._snapshot = chunk.snapshot(len(chunk.elements) - 1)
         if buffer is not None:
             buffer.drop_first()
         return chunk
@@ -280,27 +281,27 @@ class ThreadPrefetchDatasetIterator(ChunkIterator[T]):
         return self._parent.state_from_index(index)
 
     def _live_state(self) -> Any:
-        return self._mark()
+        return self._snapshot()
 
     def _restore(self, state: Any) -> None:
-        if self._buffer is not None and same_state(self._mark(), state):
-            return  # What was read ahead comes next.
-        self._halt()
+        if self._buffer is not None and same_state(self._snapshot(), state):
+            return  # The prefetched chunks are delivered next.
+        self.stop_prefetch()
         self._parent.set_state(state)
         self._ended = False
-        self._mark = constant(self._parent.get_state())
+        self._snapshot = constant(self._parent.get_state())
 
     def close(self) -> None:
-        """Ends the thread, then closes the parent."""
-        self._halt()
+        """End the thread, then close the parent."""
+        self.stop_prefetch()
         super().close()
 
 
 def _guarded(chunk: Chunk, lock: threading.Lock) -> Chunk:
     state_after = chunk.state_after
 
-    def guarded_state_after(place: int) -> Any:
+    def guarded_state_after(offset: int) -> Any:
         with lock:
-            return state_after(place)
+            return state_after(offset)
 
     return Chunk(chunk.elements, guarded_state_after)

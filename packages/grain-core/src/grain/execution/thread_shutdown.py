@@ -1,7 +1,8 @@
 """Threads that end before the interpreter does.
 
-It stops them wherever they are. In the middle of C++ code, as that of a library which puts an element on a
-device, this aborts the whole process. So the element that each of them is busy with is waited for.
+At exit the interpreter stops daemon threads wherever they are. Inside C++ code, such as a transfer to a
+device, this aborts the process. So exit waits, for a bounded time, for the element that each thread is
+computing.
 """
 
 from __future__ import annotations
@@ -14,9 +15,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-# An element that takes longer than this is not waited for: a program that ends must end.
-_PATIENCE = 2.0
-_GLANCE = 0.05
+from grain._policy import current_policy
 
 _stops: weakref.WeakKeyDictionary[threading.Thread, Callable[[], None]] = (
     weakref.WeakKeyDictionary()
@@ -26,36 +25,44 @@ _stops: weakref.WeakKeyDictionary[threading.Thread, Callable[[], None]] = (
 def start_thread(
     name: str, stop: Callable[[], None], target: Callable[..., None], *arguments: Any
 ) -> threading.Thread:
-    """Starts a thread. `stop` lets it end after what it is busy with, and must not hold who started it."""
+    """Start a daemon thread.
+
+    Args:
+        name: Name of the thread.
+        stop: Makes the thread end after its current element; must hold no reference to the thread's owner.
+        target: Function that the thread runs.
+        *arguments: Arguments of `target`.
+    """
     thread = threading.Thread(target=target, args=arguments, name=name, daemon=True)
     _stops[thread] = stop
     thread.start()
-    # Who is registered last is called first: before worker processes end, for which a thread may wait, and
-    # before devices go, on which it may put something.
+    # Exit handlers run in reverse order of registration: this one must run before worker processes end,
+    # for which a thread may wait, and before devices shut down, which a thread may use.
     atexit.unregister(_end_threads)
     atexit.register(_end_threads)
     return thread
 
 
 def forget_threads() -> None:
-    """For a process that ends without tearing anything down: nothing is waited for."""
+    """Wait for no thread at exit, in a process that exits without tearing anything down."""
     _stops.clear()
 
 
 def forget_this_thread() -> None:
-    """For a thread that will not end by itself."""
+    """Do not wait for the current thread at exit."""
     _stops.pop(threading.current_thread(), None)
 
 
 def _end_threads() -> None:
-    # A list made at once: the threads are still at work, and may start others.
+    policy = current_policy()
+    # Copied at once: running threads may start others.
     threads = [thread for ref in _stops.keyrefs() if (thread := ref()) is not None]
     running = [thread for thread in threads if thread.is_alive()]
-    with contextlib.suppress(KeyboardInterrupt):  # Who cannot wait need not.
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the wait.
         for thread in running:
             if (stop := _stops.get(thread)) is not None:
                 stop()
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + policy.thread_join_seconds
         for thread in running:
             while thread in _stops and thread.is_alive() and time.monotonic() < deadline:
-                thread.join(_GLANCE)
+                thread.join(policy.thread_join_poll_seconds)

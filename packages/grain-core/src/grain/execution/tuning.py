@@ -1,4 +1,4 @@
-"""Choosing workers, threads and buffers by running a dataset with a few of them."""
+"""Autotuning: choice of workers, threads and buffers by measuring candidates."""
 
 from __future__ import annotations
 
@@ -8,26 +8,22 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from grain._policy import DEFAULT_POLICY, current_policy
 from grain.dataset.base import IterDataset, MapDataset, TransparentIterDataset
 from grain.dataset.prefetch import ProcessPrefetchIterDataset
 from grain.dataset.to_iter import PrefetchIterDataset
-from grain.execution.measurement import Clock, Measurement, Measurer, Stopwatch, processors
+from grain.execution.measurement import (
+    Clock,
+    Measurer,
+    ReadMeasurement,
+    Stopwatch,
+    processors,
+)
 from grain.execution.thread_prefetch import ThreadPrefetchIterDataset
-from grain.execution.tuning_report import Candidate, Trial, TuningReport
+from grain.execution.tuning_report import Trial, TuningCandidate, TuningReport
 from grain.options import MultiprocessingOptions, ReadOptions, checked_int
 
 T = TypeVar("T")
-
-# What costs more must be faster by this much; what costs less may be slower by the other.
-_WORTH = 1.1
-_AS_GOOD = 0.95
-# Nobody starts a process or a thread for a dataset that is read as a whole in less time.
-_START_SECONDS = 0.1
-# A candidate tells no more in a longer time than this.
-_TRIAL_SECONDS = 1.0
-_TIME_BUDGET_SECONDS = 10.0
-_MANY_THREADS = 64
-_WORKER_BUFFERS = (4, 16)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,9 +31,9 @@ class PerformanceConfig:
     """Options for reading a dataset.
 
     Attributes:
-      multiprocessing_options: for `IterDataset.mp_prefetch`.
-      read_options: for `MapDataset.to_iter_dataset`.
-      report: what was measured, where this was chosen by measuring; printed, it is a table.
+        multiprocessing_options: Options for `IterDataset.mp_prefetch`.
+        read_options: Options for `MapDataset.to_iter_dataset`.
+        report: The measurements, if these options were chosen by measuring; printed as a table.
     """
 
     multiprocessing_options: MultiprocessingOptions | None = None
@@ -49,14 +45,14 @@ class PerformanceConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What tuning must keep to.
+    """Limits of tuning.
 
     Attributes:
-      memory: bytes that worker processes and elements kept ready may take; None is no limit.
-      workers: how many worker processes there may be.
-      buffer: how many elements each process may keep ready.
-      samples: with how many elements each candidate warms up.
-      seconds: how long all the measuring may take, about.
+        memory: Most bytes of worker processes and elements kept ready; None is no limit.
+        workers: Most worker processes.
+        buffer: Most elements that each process keeps ready.
+        samples: Elements with which each candidate warms up.
+        seconds: Approximate time of all measurements.
     """
 
     memory: int | None
@@ -74,19 +70,18 @@ def pick_performance_config(
     max_buffer_size: int | None,
     samples_to_check: int = 5,
 ) -> PerformanceConfig:
-    """Runs a dataset with a few options, for seconds at most, and says which are the best.
+    """Measure a dataset with several options, for some seconds, and return the best.
 
-    More workers, threads or buffers are chosen only where they make it faster. What was measured is in
-    the `report` of the result.
+    More workers, threads or buffers are chosen only where they are faster. The measurements are in the
+    `report` of the result.
 
     Args:
-      ds: the dataset; it is not changed.
-      ram_budget_mb: how much memory worker processes and elements that are kept ready may take, in
-        megabytes; None is no limit.
-      max_workers: how many worker processes there may be; None is one for each processor.
-      max_buffer_size: how many elements each process may keep ready; None is as many as
-        `grain.ReadOptions` has.
-      samples_to_check: with how many elements each try warms up before it is timed.
+        ds: The dataset; it is not changed.
+        ram_budget_mb: Memory for worker processes and elements kept ready, in megabytes; None is no limit.
+        max_workers: Most worker processes; None is one per processor.
+        max_buffer_size: Most elements that each process keeps ready; None is the default of
+            `grain.ReadOptions`.
+        samples_to_check: Elements with which each trial warms up before it is timed.
 
     >>> import grain
     >>> config = pick_performance_config(
@@ -101,7 +96,11 @@ def pick_performance_config(
     if not isinstance(ds, (IterDataset, MapDataset)):
         raise TypeError(f"ds must be a dataset, got {ds!r} of type {type(ds).__name__}.")
     limits = _limits(
-        ram_budget_mb, max_workers, max_buffer_size, samples_to_check, _TIME_BUDGET_SECONDS
+        ram_budget_mb,
+        max_workers,
+        max_buffer_size,
+        samples_to_check,
+        current_policy().tuning_seconds,
     )
     iterable = ds.to_iter_dataset() if isinstance(ds, MapDataset) else ds
     return config_of(search(iterable, limits))
@@ -114,21 +113,20 @@ def autotune(
     max_workers: int | None = None,
     max_buffer_size: int | None = None,
     samples_to_check: int = 5,
-    time_budget_seconds: float = _TIME_BUDGET_SECONDS,
+    time_budget_seconds: float = DEFAULT_POLICY.tuning_seconds,
 ) -> TunedIterDataset[T]:
-    """The same dataset, read with the options that turn out best; its `report` says what was measured.
+    """Return the dataset with the options that measured best, and the measurements as its `report`.
 
-    Elements, their order and states stay what they are.
+    Elements, their order and states do not change.
 
     Args:
-      ds: the dataset; it is not changed.
-      ram_budget_mb: how much memory worker processes and elements that are kept ready may take, in
-        megabytes; None is no limit.
-      max_workers: how many worker processes there may be; None is one for each processor.
-      max_buffer_size: how many elements each process may keep ready; None is as many as
-        `grain.ReadOptions` has.
-      samples_to_check: with how many elements each try warms up before it is timed.
-      time_budget_seconds: about how long the measuring may take.
+        ds: The dataset; it is not changed.
+        ram_budget_mb: Memory for worker processes and elements kept ready, in megabytes; None is no limit.
+        max_workers: Most worker processes; None is one per processor.
+        max_buffer_size: Most elements that each process keeps ready; None is the default of
+            `grain.ReadOptions`.
+        samples_to_check: Elements with which each trial warms up before it is timed.
+        time_budget_seconds: Approximate time of all measurements.
 
     >>> import grain
     >>> tuned = autotune(grain.MapDataset.range(4).to_iter_dataset().batch(2))
@@ -151,10 +149,10 @@ def autotune(
 
 
 class TunedIterDataset(TransparentIterDataset[T]):
-    """A dataset as `autotune` reads it.
+    """A dataset with the options that `autotune` has chosen.
 
     Attributes:
-      report: what was measured; printed, it is a table.
+        report: The measurements; printed as a table.
     """
 
     def __init__(self, parent: IterDataset[T], report: TuningReport):
@@ -195,7 +193,7 @@ def _check_positive(name: str, value: Any, wanted: str) -> None:
 
 
 def config_of(report: TuningReport) -> PerformanceConfig:
-    """What a report comes to, in the form that users of options know."""
+    """Return the options that a report recommends."""
     chosen = report.chosen
     if chosen is None:
         config = PerformanceConfig(MultiprocessingOptions(), ReadOptions())
@@ -211,7 +209,7 @@ def search(
     measure: Measurer | None = None,
     clock: Clock = time.perf_counter,
 ) -> TuningReport:
-    """Tries candidates one after the other, each a step from the best so far."""
+    """Measure candidates one after the other, each one step from the best so far."""
     found = _Search(ds, limits, measure or Stopwatch(), clock)
     found.run()
     return TuningReport(
@@ -222,7 +220,7 @@ def search(
 
 
 class _Search:
-    """A search under way: what was tried, and the best of it."""
+    """State of a search: the trials, and the best of them."""
 
     def __init__(self, ds: IterDataset[Any], limits: Limits, measure: Measurer, clock: Clock):
         self._ds = ds
@@ -233,22 +231,26 @@ class _Search:
         self.trials: list[Trial] = []
         self.best: Trial | None = None
         self._nbytes = 1
-        # So many trials may still come, to divide the time among them.
-        self._planned = 4 + len(_WORKER_BUFFERS) + limits.workers.bit_length()
+        self._policy = current_policy()
+        # Most trials, to divide the time among them.
+        buffers = len(self._policy.tuning_worker_buffers)
+        self._planned = 4 + buffers + limits.workers.bit_length()
 
     def run(self) -> None:
-        inline = Candidate(workers=0, worker_buffer=1, threads=0, buffer=0)
+        policy = self._policy
+        inline = TuningCandidate(workers=0, worker_buffer=1, threads=0, buffer=0)
         alone = self._try(inline, must_work=True)
         if alone is None or not alone.elements:
             return
         self._judge(alone, 0.0)
-        if alone.whole and alone.seconds < _START_SECONDS:
+        if alone.whole and alone.seconds < policy.tuning_start_seconds:
             return
         if _reads_map_dataset(self._ds):
-            # They start only where they pay, also when the consumer waits for something else.
+            # Threads start only where they pay off, also when the consumer waits for something else.
             usual = ReadOptions().num_threads
-            self._step(_AS_GOOD, threads=usual, buffer=self._affordable(0))
-            self._step(_WORTH, threads=_MANY_THREADS, buffer=self._affordable(0))
+            self._step(policy.tuning_loss, threads=usual, buffer=self._affordable(0))
+            most = policy.tuning_threads
+            self._step(policy.tuning_gain, threads=most, buffer=self._affordable(0))
         self._add_workers()
         self._shrink_buffer()
 
@@ -256,38 +258,39 @@ class _Search:
         workers = min(2, self._limits.workers)
         while workers:
             buffer = self._affordable(workers) if self._best().buffer else 0
-            if not self._step(_WORTH, workers=workers, buffer=buffer):
+            if not self._step(self._policy.tuning_gain, workers=workers, buffer=buffer):
                 return
             if workers == self._limits.workers:
                 break
             workers = min(2 * workers, self._limits.workers)
-        for size in _WORKER_BUFFERS:
-            if not self._best().workers or not self._step(_WORTH, worker_buffer=size):
+        gain = self._policy.tuning_gain
+        for size in self._policy.tuning_worker_buffers:
+            if not self._best().workers or not self._step(gain, worker_buffer=size):
                 return
 
     def _shrink_buffer(self) -> None:
         small = max(1, 2 * self._best().threads)
         if small < self._best().buffer:
-            self._step(_AS_GOOD, buffer=small)
+            self._step(self._policy.tuning_loss, buffer=small)
 
-    def _best(self) -> Candidate:
+    def _best(self) -> TuningCandidate:
         assert self.best is not None
         return self.best.candidate
 
-    def _step(self, worth: float, **changes: int) -> bool:
-        """Tries the best one with changes; whether it is better by enough, and takes its place."""
+    def _step(self, gain: float, **changes: int) -> bool:
+        """Try the best candidate with changes; return whether the result replaces it."""
         measured = self._try(dataclasses.replace(self._best(), **changes))
-        return measured is not None and self._judge(measured, worth)
+        return measured is not None and self._judge(measured, gain)
 
-    def _judge(self, measured: Measurement, worth: float) -> bool:
-        """Compares the last trial with the best one."""
+    def _judge(self, measured: ReadMeasurement, gain: float) -> bool:
+        """Compare the last trial with the best one."""
         trial, best, allowed = self.trials[-1], self.best, self._limits.memory
         verdict = ""
         if best is not None:
             assert best.measured is not None
             if trial.memory is not None and allowed is not None and trial.memory > allowed:
                 verdict = f"over the budget of {allowed / 2**20:.0f} MB"
-            elif measured.rate <= worth * best.measured.rate:
+            elif measured.rate <= gain * best.measured.rate:
                 verdict = "not better"
         self.trials[-1] = dataclasses.replace(trial, verdict=verdict or "chosen")
         if verdict:
@@ -298,24 +301,25 @@ class _Search:
         return True
 
     def _affordable(self, workers: int) -> int:
-        """How many elements each process may keep ready."""
+        """Return how many elements each process may keep ready."""
         if self._limits.memory is None:
             return self._limits.buffer
         share = self._limits.memory // self._nbytes // max(1, workers)
         return max(1, min(self._limits.buffer, share))
 
-    def _try(self, candidate: Candidate, must_work: bool = False) -> Measurement | None:
-        """Runs the dataset with a candidate, if there is time."""
+    def _try(self, candidate: TuningCandidate, must_work: bool = False) -> ReadMeasurement | None:
+        """Measure a candidate, if there is time."""
         left = self._limits.seconds - (self._clock() - self.started)
         if left <= 0 and self.trials:
             self.trials.append(Trial(candidate=candidate, verdict="not tried: the time was up"))
             return None
-        seconds = min(_TRIAL_SECONDS, left / max(1, self._planned - len(self.trials)))
+        trials = max(1, self._planned - len(self.trials))
+        seconds = min(self._policy.tuning_trial_seconds, left / trials)
         tried = run_with(self._ds, candidate)
         try:
             measured = self._measure(tried, seconds=seconds, samples=self._limits.samples)
         except Exception as error:
-            if must_work:  # Not a matter of options.
+            if must_work:  # The dataset itself fails.
                 raise
             reason = f"failed: {type(error).__name__}: {error}"
             self.trials.append(Trial(candidate=candidate, verdict=reason.splitlines()[0]))
@@ -328,18 +332,18 @@ class _Search:
         return measured
 
 
-def run_with(ds: IterDataset[T], candidate: Candidate) -> IterDataset[T]:
-    """A dataset with the options of a candidate."""
+def run_with(ds: IterDataset[T], candidate: TuningCandidate) -> IterDataset[T]:
+    """Return a dataset with the options of a candidate."""
     read: IterDataset[T] = read_with(ds, candidate.read_options)
     return read.mp_prefetch(candidate.multiprocessing_options, _worker_init_fn(ds))
 
 
 def read_with(ds: Any, options: ReadOptions) -> Any:
-    """A copy of a dataset that reads with other options, and computes nothing ahead in between."""
+    """Return a copy of a dataset with other read options and without prefetch operations."""
     if isinstance(ds, (ProcessPrefetchIterDataset, ThreadPrefetchIterDataset, TunedIterDataset)):
         return read_with(ds._parent, options)
     if isinstance(ds, PrefetchIterDataset):
-        return PrefetchIterDataset(ds.parents[0], options, ds.allow_nones)
+        return PrefetchIterDataset(ds._parent, options, ds.allow_nones)
     changed = copy.copy(ds)
     changed._parents = tuple(
         read_with(parent, options) if isinstance(parent, IterDataset) else parent
@@ -349,7 +353,7 @@ def read_with(ds: Any, options: ReadOptions) -> Any:
 
 
 def _worker_init_fn(ds: Any) -> Callable[[int, int], None] | None:
-    """What workers are to do first, as the dataset's own `mp_prefetch` was told."""
+    """Return the `worker_init_fn` of an `mp_prefetch` in the dataset, if there is one."""
     if isinstance(ds, ProcessPrefetchIterDataset) and ds._worker_init_fn is not None:
         return ds._worker_init_fn
     found = (_worker_init_fn(parent) for parent in ds._parents)

@@ -1,24 +1,24 @@
-"""What was measured while options were chosen, as values and as a table."""
+"""The report of autotuning, as values and as a table."""
 
 from __future__ import annotations
 
 import dataclasses
 
-from grain.execution.measurement import Measurement
+from grain.execution.measurement import ReadMeasurement
 from grain.options import MultiprocessingOptions, ReadOptions
 
 _MEGABYTE = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Candidate:
-    """Options that may be tried.
+class TuningCandidate:
+    """Options to try.
 
     Attributes:
-      workers: worker processes.
-      worker_buffer: how many elements each of them may be ahead.
-      threads: reading threads, in each process.
-      buffer: how many elements are read ahead, in each process.
+        workers: Number of worker processes.
+        worker_buffer: Elements that each worker may compute ahead.
+        threads: Reading threads in each process.
+        buffer: Elements read ahead in each process.
     """
 
     workers: int
@@ -28,50 +28,50 @@ class Candidate:
 
     @property
     def multiprocessing_options(self) -> MultiprocessingOptions:
-        """For `IterDataset.mp_prefetch`."""
+        """Options for `IterDataset.mp_prefetch`."""
         return MultiprocessingOptions(
             num_workers=self.workers, per_worker_buffer_size=self.worker_buffer
         )
 
     @property
     def read_options(self) -> ReadOptions:
-        """For `MapDataset.to_iter_dataset`."""
+        """Options for `MapDataset.to_iter_dataset`."""
         return ReadOptions(num_threads=self.threads, prefetch_buffer_size=self.buffer)
 
     def kept(self) -> int:
-        """How many elements are kept ready at the most."""
+        """Return the most elements kept ready."""
         return max(1, self.workers) * self.buffer + self.workers * self.worker_buffer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A candidate, and what came of it.
+    """A candidate and its measurement.
 
     Attributes:
-      candidate: what was to be tried.
-      measured: what was seen; None where it was not tried, or failed.
-      memory: bytes of worker processes and of the elements kept ready; None where it is not known.
-      verdict: why it was not chosen, or that it was.
+        candidate: The options.
+        measured: The measurement; None if the candidate was not tried, or failed.
+        memory: Bytes of worker processes and of the elements kept ready; None if unknown.
+        verdict: Why the candidate was not chosen, or that it was.
     """
 
-    candidate: Candidate
-    measured: Measurement | None = None
+    candidate: TuningCandidate
+    measured: ReadMeasurement | None = None
     memory: int | None = None
     verdict: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class TuningReport:
-    """All that was tried, in order.
+    """All trials in order; printed as a table.
 
     Attributes:
-      trials: the candidates.
-      chosen: the one that was taken; None if the dataset has no elements.
-      seconds: how long the measuring took.
+        trials: The trials.
+        chosen: The candidate that was chosen; None if the dataset has no elements.
+        seconds: Seconds that all measurements took.
     """
 
     trials: tuple[Trial, ...]
-    chosen: Candidate | None
+    chosen: TuningCandidate | None
     seconds: float
 
     def __repr__(self) -> str:

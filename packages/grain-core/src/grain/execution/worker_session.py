@@ -1,126 +1,132 @@
-"""The worker processes of one iterator: what they were told, and what they are asked to do."""
+"""Client side of a worker pool: which pipeline parts each worker has received, and calls on them.
+
+A part of a pipeline (a fused stage, functions to offload, a remote stream) becomes a *remote object* with
+a number. Parts added before the pool opens are in its job; later ones are defined in each worker before
+the first call there. Calls for one worker are computed in order, so a definition always precedes the
+calls that need it.
+
+The pool opens with the first call. `result` and `result_or_error` block, other methods do not. If Ctrl-C
+interrupts the pool in the middle of a message, the session replaces the pool: tickets of the old one
+raise `NotOutstanding`, and the iterators submit their calls again. The loss of a worker ends the session
+with `WorkerDied`.
+"""
 
 from __future__ import annotations
 
 import collections
-import os
-import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from grain._policy import Policy, current_policy
 from grain.execution import shared_sources
+from grain.execution.executor import Executor, TaskPool
 from grain.execution.processes.error_report import ErrorReport, rebuild
-from grain.execution.processes.pool import (
-    NotOutstanding,
-    PoolClosed,
-    PoolInterrupted,
-    WorkerPool,
-)
+from grain.execution.processes.pool import NotOutstanding, PoolClosed, PoolInterrupted
 from grain.execution.processes.unpicklable import explain_unpicklable
 from grain.execution.task_dispatcher import TaskDispatcher
 from grain.execution.thread_shutdown import forget_this_thread
 
-# What is raised here when not an element failed but the worker, or the way from there to here.
-NOT_SENT = (Exception, SystemExit)
-
-
-def sensible_worker_count() -> int:
-    """As many workers as there are processors for this process, within reason."""
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(available or 1, 16))
-
-
-def threads_are_enough() -> bool:
-    """Whether threads run in parallel here, so that processes bring nothing."""
-    enabled: Callable[[], bool] | None = getattr(sys, "_is_gil_enabled", None)
-    return enabled is not None and not enabled()
+# Raised where not an element failed but its worker, or its transfer.
+TRANSFER_ERRORS = (Exception, SystemExit)
 
 
 class WorkerSession:
-    """The worker processes of one iterator; started when the first thing is asked of them.
+    """The workers of one iterator, and the pipeline parts they hold.
 
     Args:
-      count: how many there are.
-      init: called in each of them, with its index and their number.
-      shared: what parts that are added later may hold; it is not sent again with them.
+        executor: Opens the pool.
+        buffer_size: Elements that each worker may compute ahead.
+        shared: Objects that parts may refer to; they are sent once, with the job.
+        policy: Tuning constants, also of the workers; those of the process by default.
     """
 
     def __init__(
-        self, count: int, init: Callable[[int, int], None] | None, shared: Sequence[Any] = ()
+        self,
+        executor: Executor,
+        buffer_size: int = 1,
+        shared: Sequence[Any] = (),
+        policy: Policy | None = None,
     ):
-        self.count = count
-        self._init = init
+        self.buffer_size = buffer_size
+        self.policy = policy or current_policy()
+        self._executor = executor
         self._shared = shared
-        self._parts: dict[int, _RemoteObject] = {}
+        self._objects: dict[int, _RemoteObject] = {}
         self._next_number = 0
-        self._pool: WorkerPool | None = None
+        self._pool: TaskPool | None = None
         self._first_ticket = 1
         self._closed = False
-        self._turn = 0
-        # Tickets of definitions and releases whose results, which say nothing, are still to be taken.
+        self._last_worker = 0
+        self._next_stream = 0
+        # Tickets of define/release calls whose acknowledgements are outstanding.
         self._pending_acks: collections.deque[int] = collections.deque()
 
+    @property
+    def capacity(self) -> int:
+        """Number of workers that can compute at the same time."""
+        return self._executor.capacity if self._pool is None else self._pool.capacity
+
+    def next_stream_worker(self) -> int:
+        """Return the worker of the next stream; streams are assigned round robin."""
+        worker = self._next_stream % self.capacity
+        self._next_stream += 1
+        return worker
+
     def add(self, part: Any, worker: int | None = None) -> int:
-        """Makes a part of the pipeline known to the workers, or to one of them; returns its number."""
+        """Add a part of the pipeline, for all workers or one of them; return its number."""
         number = self._next_number
         self._next_number += 1
-        self._parts[number] = _RemoteObject(part, worker, late=self._pool is not None)
+        self._objects[number] = _RemoteObject(part, worker, late=self._pool is not None)
         return number
 
     def release(self, number: int) -> None:
-        """Lets the workers forget a part."""
-        part = self._parts.pop(number, None)
+        """Remove a part from the workers."""
+        part = self._objects.pop(number, None)
         if part is None or self._pool is None or self._pool.closed:
             return
         pool = self._pool
         try:
-            for worker in part.known if part.late else range(self.count):
+            for worker in part.workers if part.late else range(pool.capacity):
                 self._pending_acks.append(pool.submit((number, "release"), worker=worker))
         except PoolInterrupted:
             self._restart_pool(pool)
 
-    def start(self) -> WorkerPool:
-        """The pool, running."""
+    def _open_pool(self) -> TaskPool:
         if self._closed:
-            raise ValueError("Trying to advance a closed iterator: its worker processes are gone.")
+            raise ValueError("Trying to advance a closed iterator: its workers have ended.")
         if self._pool is None:
-            self._pool = WorkerPool(
-                TaskDispatcher({n: part.content for n, part in self._parts.items()}, self._shared),
-                num_workers=self.count,
-                worker_init_fn=self._init,
+            parts = {number: part.content for number, part in self._objects.items()}
+            self._pool = self._executor.open(
+                TaskDispatcher(parts, self._shared, self.policy),
                 name_owner=_name_owner,
                 first_ticket=self._first_ticket,
             )
         return self._pool
 
-    def _restart_pool(self, interrupted: WorkerPool) -> None:
-        """Gives up workers that were interrupted in the middle of a message; others start when needed.
-
-        They know all parts from the start. Whoever waits for a result of the old ones is told that it is
-        not outstanding, and asks again.
-        """
+    def _restart_pool(self, interrupted: TaskPool) -> None:
+        """Close a pool that was interrupted mid-message; the next call opens another one."""
         if self._pool is not interrupted:
             return
         self._first_ticket = interrupted.next_ticket
         self._pending_acks.clear()
-        for part in self._parts.values():
-            part.late, part.known = False, set()
+        for part in self._objects.values():
+            part.late, part.workers = False, set()  # The next job contains it.
         self._pool = None
         interrupted.close()
 
     def submit(self, number: int, method: str, *arguments: Any) -> int:
-        """Asks for something of a part; returns a ticket for the result."""
-        pool = self.start()
-        part = self._parts[number]
+        """Call a method of a part; return the ticket of the result."""
+        pool = self._open_pool()
+        part = self._objects[number]
         worker = part.worker
         try:
             if part.late:
-                # Only tasks for one named worker are sure to come after the definition.
+                # Only calls for one named worker are certain to follow the definition.
                 if worker is None:
-                    worker = self._turn = (self._turn + 1) % self.count
-                if worker not in part.known:
-                    self._define(number, part, worker)
+                    worker = self._last_worker = (self._last_worker + 1) % pool.capacity
+                if worker not in part.workers:
+                    self._define(pool, number, part, worker)
             return pool.submit((number, method, *arguments), worker=worker)
         except PoolInterrupted:
             self._restart_pool(pool)
@@ -129,91 +135,90 @@ class WorkerSession:
             self._wait_for_exit()
             raise
 
-    def _define(self, number: int, part: _RemoteObject, worker: int) -> None:
+    def _define(self, pool: TaskPool, number: int, part: _RemoteObject, worker: int) -> None:
         try:
             pickled = shared_sources.dumps(part.content, self._shared)
         except Exception as error:
             message = explain_unpicklable(part.content, "dataset", error, _name_owner)
             raise TypeError(message) from error
-        self._pending_acks.append(self.start().submit((number, "define", pickled), worker=worker))
-        part.known.add(worker)
+        self._pending_acks.append(pool.submit((number, "define", pickled), worker=worker))
+        part.workers.add(worker)
 
     def result(self, ticket: int) -> Any:
-        """Waits for a result."""
-        made, told = self._wait(ticket)
-        if told is not None:
-            raise rebuild(ErrorReport(*told))
-        return made
+        """Wait for the result of a call, or raise its error."""
+        value, report = self._wait(ticket)
+        if report is not None:
+            raise rebuild(ErrorReport(*report))
+        return value
 
-    def told(self, ticket: int) -> Any:
-        """Waits for a result that carries its error as data."""
-        made, told = self._wait(ticket)
-        if told is not None:
-            error = rebuild(ErrorReport(*told))
-            made.error = error if isinstance(error, Exception) else RuntimeError(repr(error))
-        return made
+    def result_or_error(self, ticket: int) -> Any:
+        """Wait for a result that carries the error of its computation as `error`."""
+        value, report = self._wait(ticket)
+        if report is not None:
+            error = rebuild(ErrorReport(*report))
+            value.error = error if isinstance(error, Exception) else RuntimeError(repr(error))
+        return value
 
     def _wait(self, ticket: int) -> Any:
-        pool = self.start()
+        pool = self._open_pool()
         try:
-            self._take_chores(pool)
+            self._take_acks(pool)
             return pool.result(ticket)
         except KeyError:
-            # Perhaps a worker does not know the part, since it could not take the definition.
-            self._take_chores(pool)
+            # The worker may lack the part because its definition failed: raise that error instead.
+            self._take_acks(pool)
             raise
         except PoolInterrupted:
             self._restart_pool(pool)
-            raise NotOutstanding(f"Ticket {ticket} is one of workers that are gone.") from None
+            raise NotOutstanding(f"Ticket {ticket} belongs to a pool that was replaced.") from None
         except PoolClosed:
             self._wait_for_exit()
             raise
 
     def _wait_for_exit(self) -> None:
-        """Keeps a daemon thread from complaining while the interpreter exits under it.
+        """Block a daemon thread for ever if the interpreter is exiting, instead of raising an error there.
 
-        The workers are ended then, though nobody has closed this iterator.
+        Exit ends the workers of iterators that were not closed.
         """
         if not self._closed and threading.current_thread().daemon:
             forget_this_thread()
             threading.Event().wait()
 
-    def _take_chores(self, pool: WorkerPool) -> None:
+    def _take_acks(self, pool: TaskPool) -> None:
         while self._pending_acks and pool.ready(self._pending_acks[0]):
             pool.result(self._pending_acks.popleft())
 
-    def forget(self, ticket: int) -> None:
-        """A result that nobody wants any more."""
+    def cancel(self, ticket: int) -> None:
+        """Discard the result of a call."""
         if self._pool is not None and not self._pool.closed:
             self._pool.discard(ticket)
 
     def close(self) -> None:
-        """Ends the workers."""
+        """End the workers."""
         self._closed = True
         if self._pool is not None:
             self._pool.close()
 
 
 class _RemoteObject:
-    """A part of the pipeline, and who knows of it.
+    """A part of the pipeline that workers hold.
 
     Attributes:
-      content: what the workers get.
-      worker: the one that is asked for it, if it is always the same.
-      late: whether it was added when the workers were running already.
-      known: the workers to which it was sent since.
+        content: The object that workers receive.
+        worker: The only worker that holds it, if there is one.
+        late: Whether it was added after the pool was opened.
+        workers: The workers that have received it since then.
     """
 
-    __slots__ = ("content", "known", "late", "worker")
+    __slots__ = ("content", "late", "worker", "workers")
 
     def __init__(self, content: Any, worker: int | None, late: bool):
         self.content = content
         self.worker = worker
         self.late = late
-        self.known: set[int] = set()
+        self.workers: set[int] = set()
 
 
 def _name_owner(value: Any) -> str | None:
-    """Names the operation that holds something, for the message that it cannot be pickled."""
-    is_operation = getattr(value, "_parents", None) is not None
-    return str(value) if is_operation else None
+    """Return the name of a dataset node, for the message that it cannot be pickled."""
+    return str(value) if getattr(value, "_parents", None) is not None else None

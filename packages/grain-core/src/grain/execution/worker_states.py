@@ -1,7 +1,7 @@
-"""States of google/grain's `mp_prefetch`, in which every worker has a part, as one position.
+"""Conversion of google/grain's `mp_prefetch` states, which have one state per worker, to one position.
 
-Its workers read every n-th record each. Where the records that they have taken are the first so many
-of all, that number is the position in the one stream that there is here.
+A worker of google/grain reads every n-th record. Where the records that all workers have read are the
+first k records of the dataset, k is the position in the single stream of this library.
 """
 
 from __future__ import annotations
@@ -21,50 +21,51 @@ _FIELDS = frozenset(
 )
 
 
-def as_one_position(state: Any, own_state: Callable[[], Any]) -> Any:
-    """The state that this library gives at the position of `state`, or `state` if it is one already.
+def merge_worker_states(state: Any, own_state: Callable[[], Any]) -> Any:
+    """Return the state of this library at the position of `state`; other states are returned unchanged.
 
     Args:
-      state: What is to be restored.
-      own_state: Gives a state of the iterator that is to go there, for its form.
+        state: The state to restore.
+        own_state: Returns a state of the iterator to be restored, for its form.
 
-    >>> part = {"next_index_in_cycle": 1, "next_index_in_datasets": 2, "exhausted": [0, 0]}
-    >>> part |= {"iterators_in_use_indices": [0, 1], "future_states": {}}
-    >>> part |= {"iterators_in_use_states": [{"next_index": 3}, {"next_index": 2}]}
-    >>> as_one_position(part, lambda: {"next_index": 0})
+    >>> state = {"next_index_in_cycle": 1, "next_index_in_datasets": 2, "exhausted": [0, 0]}
+    >>> state |= {"iterators_in_use_indices": [0, 1], "future_states": {}}
+    >>> state |= {"iterators_in_use_states": [{"next_index": 3}, {"next_index": 2}]}
+    >>> merge_worker_states(state, lambda: {"next_index": 0})
     {'next_index': 5}
     """
-    if not _has_parts(state):
+    if not _is_interleaved(state):
         return state
-    parts = state["iterators_in_use_states"]
-    if _has_parts(own_state()) and not (len(parts) == 1 and _has_parts(parts[0])):
-        return state  # Datasets that are interleaved have states of the same form.
-    if len(parts) == 1 and not any(state["exhausted"]):
-        return parts[0]
-    taken = _records_taken(parts)
-    if taken is None or any(state["exhausted"]):
+    workers = state["iterators_in_use_states"]
+    if _is_interleaved(own_state()) and not (len(workers) == 1 and _is_interleaved(workers[0])):
+        return state  # States of an interleave have the same form.
+    if len(workers) == 1 and not any(state["exhausted"]):
+        return workers[0]
+    position = _common_position(workers)
+    if position is None or any(state["exhausted"]):
         raise ValueError(
-            f"The state has a part for each of {len(parts)} workers, as google/grain saves them, and "
-            f"they do not make up one position: {_in_short(state)}. Only workers that read plain "
-            "records, and have taken every n-th of the first so many, stand at one position. Save "
-            "again with one worker or none, or at the start of an epoch, and restore that."
+            f"The state has one part for each of {len(workers)} workers, as google/grain saves them, and the "
+            f"parts do not stand at one position of the stream: {_abbreviated(state)}. They do only if the "
+            "workers read plain records and have together read the first records of the dataset. Save again "
+            "with one worker or none, or at the start of an epoch, and restore that state."
         )
-    return {"next_index": taken}
+    return {"next_index": position}
 
 
-def _has_parts(state: Any) -> bool:
+def _is_interleaved(state: Any) -> bool:
     return isinstance(state, dict) and state.keys() == _FIELDS
 
 
-def _records_taken(parts: Sequence[Any]) -> int | None:
-    """How many records the workers took together, if those are the first so many of all."""
-    if not all(isinstance(part, dict) and part.keys() == {"next_index"} for part in parts):
+def _common_position(workers: Sequence[Any]) -> int | None:
+    """Return how many records the workers have read, if those are the first records of the dataset."""
+    if not all(isinstance(worker, dict) and worker.keys() == {"next_index"} for worker in workers):
         return None
-    each = [part["next_index"] for part in parts]
-    total = sum(each)
-    return total if each == [len(range(i, total, len(each))) for i in range(len(each))] else None
+    counts = [worker["next_index"] for worker in workers]
+    total = sum(counts)
+    expected = [len(range(i, total, len(counts))) for i in range(len(counts))]
+    return total if counts == expected else None
 
 
-def _in_short(state: dict[str, Any]) -> str:
+def _abbreviated(state: dict[str, Any]) -> str:
     fields = ("iterators_in_use_states", "exhausted")
     return ", ".join(f"{name}={state[name]!r}" for name in fields)[:500]

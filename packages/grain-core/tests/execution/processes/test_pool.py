@@ -28,7 +28,7 @@ def test_a_job_is_started_once_in_each_worker_with_its_index_and_the_count(make_
     assert [starts for _, starts in answers] == [[(0, 3)], [(1, 3)], [(2, 3)]]
     assert [pid for pid, _ in answers] == pool.pids
     assert os.getpid() not in pool.pids
-    assert pool.num_workers == 3
+    assert pool.capacity == 3
 
 
 def test_tasks_of_a_named_worker_are_computed_there_and_in_order(make_pool):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from grain.dataset import iterator
-from grain.execution import block_threads, threads
+from grain.execution import adaptive_reader, block_threads, split_reader
 
 PATIENCE = 10.0
 """Seconds after which something that should happen is taken not to happen."""
@@ -42,7 +42,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     stopped = Clock()
-    for module in (threads, block_threads, iterator):
+    for module in (adaptive_reader, block_threads, split_reader, iterator):
         monkeypatch.setattr(module, "time", stopped)
     return stopped
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import grain
-from grain.execution.block_threads import Block, BlockThreads
+from grain.execution.block_threads import BlockThreads, ReadBlock
 
 PATIENCE = 10.0
 
@@ -30,16 +30,16 @@ def pool(gated: Callable[..., Any]) -> Iterator[Callable[..., tuple[Any, BlockTh
         threads.join()
 
 
-def take(block: Block) -> list[Any]:
+def take(block: ReadBlock) -> list[Any]:
     assert block.ready.acquire(timeout=PATIENCE)
     return block.elements
 
 
 def test_blocks_are_read_in_the_order_of_being_given(pool: Any) -> None:
     source, threads = pool()
-    blocks = [Block(3 * number, 3) for number in range(20)]
+    blocks = [ReadBlock(3 * number, 3) for number in range(20)]
     for block in blocks:
-        threads.put(block)
+        threads.submit(block)
     threads.at_least(1)
     assert [take(block) for block in blocks] == [[3 * n, 3 * n + 1, 3 * n + 2] for n in range(20)]
     assert source.started == list(range(60))
@@ -49,9 +49,9 @@ def test_threads_that_are_let_go_leave_at_once_and_not_behind_what_waits(
     pool: Any, reading_threads: Any
 ) -> None:
     source, threads = pool(is_open=lambda source, index: False)
-    blocks = [Block(number, 1) for number in range(500)]
+    blocks = [ReadBlock(number, 1) for number in range(500)]
     for block in blocks:
-        threads.put(block)
+        threads.submit(block)
     threads.at_least(3)
     assert source.wait_until(lambda: source.inside == 3)
     threads.at_most(1)
@@ -75,8 +75,8 @@ def test_threads_that_wait_for_blocks_are_let_go_too(pool: Any, reading_threads:
     for thread in running:
         thread.join(PATIENCE)
     assert reading_threads() == []
-    block = Block(7, 2)
-    threads.put(block)
+    block = ReadBlock(7, 2)
+    threads.submit(block)
     threads.at_least(1)
     assert take(block) == [7, 8]
 
@@ -84,31 +84,31 @@ def test_threads_that_wait_for_blocks_are_let_go_too(pool: Any, reading_threads:
 def test_who_was_let_go_and_is_still_there_is_called_back(pool: Any, reading_threads: Any) -> None:
     source, threads = pool(is_open=lambda source, index: False)
     for number in range(2):
-        threads.put(Block(number, 1))
+        threads.submit(ReadBlock(number, 1))
     threads.at_least(2)
     assert source.wait_until(lambda: source.inside == 2)
     threads.at_most(1)
     threads.at_least(2)
     assert len(reading_threads()) == 2
     source.change(lambda source, index: index < 2 or source.most_inside >= 2)
-    more = [Block(number, 1) for number in range(2, 40)]
+    more = [ReadBlock(number, 1) for number in range(2, 40)]
     for block in more:
-        threads.put(block)
+        threads.submit(block)
     assert [take(block) for block in more] == [[number] for number in range(2, 40)]
 
 
-def test_a_block_belongs_to_the_turn_in_which_it_is_begun(pool: Any) -> None:
+def test_a_block_belongs_to_the_generation_in_which_it_is_started(pool: Any) -> None:
     source, threads = pool(is_open=lambda source, index: False)
-    blocks = [Block(number, 1) for number in range(3)]
+    blocks = [ReadBlock(number, 1) for number in range(3)]
     for block in blocks:
-        threads.put(block)
+        threads.submit(block)
     threads.at_least(1)
     assert source.wait_until(lambda: source.inside == 1)
-    threads.set_turn(5)
+    threads.set_generation(5)
     source.change(lambda source, index: True)
     for block in blocks:
         take(block)
-    assert [block.turn for block in blocks] == [0, 5, 5]
+    assert [block.generation for block in blocks] == [0, 5, 5]
 
 
 def test_where_no_thread_can_be_started_those_that_run_go_on(
@@ -122,8 +122,8 @@ def test_where_no_thread_can_be_started_those_that_run_go_on(
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     threads.at_least(4)
-    block = Block(0, 3)
-    threads.put(block)
+    block = ReadBlock(0, 3)
+    threads.submit(block)
     assert take(block) == [0, 1, 2]
 
 

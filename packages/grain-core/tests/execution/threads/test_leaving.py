@@ -175,4 +175,4 @@ def test_an_iterator_that_is_advanced_after_its_thread_has_ended_says_so():
         next(iterator)
     """)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "The thread that reads ahead has ended: so does the program.\n"
+    assert done.stdout == "The prefetch thread was stopped: the program is exiting.\n"

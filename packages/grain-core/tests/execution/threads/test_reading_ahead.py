@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import grain
-from grain.execution import threads
-from grain.execution.threads import make_reader
+from grain.execution.adaptive_reader import make_reader
+from grain.execution.split_reader import SplitReader
 
 Map = grain.MapDataset
 PATIENCE = 10.0
@@ -163,9 +163,11 @@ class LargeElements:
 
 
 @pytest.mark.parametrize("early", [0, 1, 3, 50])
-def test_large_elements_are_read_less_far_ahead_from_the_first_on(clock, gated, monkeypatch, early):
+def test_large_elements_are_read_less_far_ahead_from_the_first_on(
+    clock, gated, change_policy, early
+):
     """Whether threads are started by themselves or before that element is asked for."""
-    monkeypatch.setattr(threads, "_BUFFER_BYTES", 1000)
+    change_policy(read_ahead_bytes=1000)
     source = gated(100, on_read=lambda index: clock.wait(0.003))
     ds = Map.source(LargeElements(source)).to_iter_dataset(options(2, 20))
     with iter(ds) as iterator:
@@ -180,9 +182,9 @@ def test_large_elements_are_read_less_far_ahead_from_the_first_on(clock, gated, 
 
 
 def test_elements_that_were_filtered_out_say_nothing_about_the_size_of_others(
-    clock, gated, monkeypatch
+    clock, gated, change_policy
 ):
-    monkeypatch.setattr(threads, "_BUFFER_BYTES", 1000)
+    change_policy(read_ahead_bytes=1000)
     source = gated(100, on_read=lambda index: clock.wait(0.003))
     ds = Map.source(LargeElements(source)).filter(lambda x: x[0] % 3 == 2)
     with iter(ds.to_iter_dataset(options(2, 20))) as iterator:
@@ -193,10 +195,10 @@ def test_elements_that_were_filtered_out_say_nothing_about_the_size_of_others(
 
 @pytest.mark.parametrize("buffer", [1, 2, 3, 10, 100])
 def test_cheap_elements_are_not_read_further_ahead_than_the_buffer_either(
-    clock, gated, monkeypatch, buffer
+    clock, gated, change_policy, buffer
 ):
     """They come in blocks, of which the consumer may have taken one element only."""
-    monkeypatch.setattr(threads, "_TRIAL_BLOCKS", 10**6)
+    change_policy(read_ahead_trial_blocks=10**6)
     source = gated(400, on_read=lambda index: clock.wait(1e-6))
     iterator = iter(Map.source(source).to_iter_dataset(options(4, buffer)))
     iterator.start_prefetch()
@@ -211,8 +213,8 @@ def test_cheap_elements_are_not_read_further_ahead_than_the_buffer_either(
     assert sorted(source.started) == list(range(400))
 
 
-def test_elements_larger_than_the_buffer_still_occupy_every_thread(clock, gated, monkeypatch):
-    monkeypatch.setattr(threads, "_BUFFER_BYTES", 10)
+def test_elements_larger_than_the_buffer_still_occupy_every_thread(clock, gated, change_policy):
+    change_policy(read_ahead_bytes=10)
     source = gated(
         60,
         is_open=lambda source, index: index < 20 or source.most_inside >= 3,
@@ -379,7 +381,8 @@ def test_a_reader_of_blocks_that_is_dropped_ends_its_threads(clock, gated, readi
         is_open=lambda source, index: index < 10 or source.most_inside >= 3,
         on_read=lambda index: clock.wait(0.003),
     )
-    reader = threads.SplitReader(Map.source(source), options(3, 8))
+    reader = SplitReader(Map.source(source), options(3, 8))
+    reader.waits = True
     for begin in (0, 1, 0, 10):
         assert reader.read(np.arange(begin, begin + 9)) == list(range(begin, begin + 9))
     started = reading_threads()
@@ -440,8 +443,8 @@ def test_two_iterators_read_with_threads_of_their_own(clock, gated):
     second.close()
 
 
-def test_large_elements_among_small_ones_are_read_less_far_ahead(clock, gated, monkeypatch):
-    monkeypatch.setattr(threads, "_BUFFER_BYTES", 40_000)
+def test_large_elements_among_small_ones_are_read_less_far_ahead(clock, gated, change_policy):
+    change_policy(read_ahead_bytes=40_000)
 
     class Mixed(LargeElements):
         def __getitem__(self, index: int) -> Any:

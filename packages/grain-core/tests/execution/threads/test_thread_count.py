@@ -33,8 +33,8 @@ class Machine:
             step = ALONE / self.gain(threads)
             self.now += step
             seconds = step * threads
-            self.count.note(
-                self.count.turn,
+            self.count.observe(
+                self.count.generation,
                 1,
                 self.now - seconds,
                 seconds,
@@ -116,7 +116,7 @@ def test_threads_that_nobody_waits_for_are_not_judged():
 def test_there_is_nothing_to_decide_about_a_single_thread():
     machine = Machine(ThreadCount(1, ALONE), in_each_others_way, lambda threads: 1.0)
     assert machine.read(1000) == 1
-    assert machine.count.turn == 0
+    assert machine.count.generation == 0
 
 
 def test_a_reader_stops_threads_that_are_in_the_way_and_loses_nothing(

@@ -84,10 +84,25 @@ class InterleaveIterDataset(IterDataset[T]):
 
     execution_trait = ExecutionTrait.INTERLEAVED
 
-    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
+    @property
+    def interleaved_datasets(self) -> Any:
+        """The datasets, as they were given."""
+        return self._datasets
+
+    def make_iterator(
+        self,
+        parents: Sequence[DatasetIterator[Any]],
+        open_dataset: Callable[[Any], DatasetIterator[Any]] | None = None,
+    ) -> DatasetIterator[T]:
+        """Return the iterator; `open_dataset` makes those of the datasets where workers compute them."""
         del parents
         return InterleaveDatasetIterator(
-            self._datasets, self._cycle_length, self._threads, self._opened_ahead, self._read_ahead
+            self._datasets,
+            self._cycle_length,
+            self._threads,
+            self._opened_ahead,
+            self._read_ahead,
+            open_dataset,
         )
 
     def __str__(self) -> str:
@@ -142,7 +157,13 @@ class InterleaveDatasetIterator(ChunkIterator[T]):
     """
 
     def __init__(
-        self, datasets: Any, cycle_length: int, threads: int, opened_ahead: int, read_ahead: int
+        self,
+        datasets: Any,
+        cycle_length: int,
+        threads: int,
+        opened_ahead: int,
+        read_ahead: int,
+        open_dataset: Callable[[Any], DatasetIterator[Any]] | None = None,
     ):
         super().__init__()
         self._datasets = datasets
@@ -153,7 +174,7 @@ class InterleaveDatasetIterator(ChunkIterator[T]):
         self._next_slot = 0
         self._next_dataset = count
         self._future: dict[int, Any] = {}
-        self._opener = IteratorOpener(datasets, self._context, threads, read_ahead)
+        self._opener = IteratorOpener(datasets, self._context, threads, read_ahead, open_dataset)
         policy = current_policy()
         self._slot_chunk_size = ChunkSizeController(
             policy.interleave_chunk_seconds, policy.max_interleave_chunk
@@ -167,17 +188,14 @@ class InterleaveDatasetIterator(ChunkIterator[T]):
 
     def _open(self, slot: CycleSlot) -> DatasetIterator[Any]:
         """Return the iterator of a slot, opened at first use."""
-        if slot.iterator is None and (
-            self._opener.slow_to_open or self._context.executor is not None
-        ):
+        if slot.iterator is None and (self._opener.slow_to_open or not self._opener.in_threads):
             self._open_ahead()
         return self._opener.open(slot)
 
     def _open_ahead(self, start: bool = False) -> None:
         """Open ahead what is to be read next."""
-        executor = self._context.executor is not None
         slots = self._slots[self._next_slot :] + self._slots[: self._next_slot]
-        count = 1 if executor else self._opened_ahead
+        count = self._opened_ahead if self._opener.in_threads else 1
         last = min(self._next_dataset + count, len(self._datasets))
         more = [
             CycleSlot(number, self._future.get(number))

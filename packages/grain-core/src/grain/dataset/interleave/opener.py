@@ -98,10 +98,19 @@ class IteratorOpener:
         context: The context in which they are opened.
         threads: Number of datasets that may be opened ahead at a time; 0 opens each when it is due.
         buffer: Number of elements of each that may be read ahead.
+        open_dataset: Makes iterators that workers compute; then no threads are used.
     """
 
-    def __init__(self, datasets: Any, context: IterationContext, threads: int, buffer: int):
+    def __init__(
+        self,
+        datasets: Any,
+        context: IterationContext,
+        threads: int,
+        buffer: int,
+        open_dataset: Callable[[Any], DatasetIterator[Any]] | None = None,
+    ):
         self._datasets = datasets
+        self._open_dataset = open_dataset
         self._context = context
         self._threads = threads
         self._buffer = buffer
@@ -118,8 +127,8 @@ class IteratorOpener:
 
     @property
     def in_threads(self) -> bool:
-        """Whether threads may open and read datasets: an executor is called from one thread only."""
-        return self._context.executor is None
+        """Whether threads may open and read datasets: workers are called from one thread only."""
+        return self._open_dataset is None
 
     @property
     def slow_to_open(self) -> bool:
@@ -156,7 +165,7 @@ class IteratorOpener:
     def _opened_by_executor(self, slot: CycleSlot) -> Opened:
         iterator = self._made.pop(slot.number, None)
         if iterator is None:
-            iterator = _make(self._datasets, slot.number, self._context)
+            iterator = self._make(slot.number)
         try:
             return _at(iterator, slot.state)
         except Exception:
@@ -189,11 +198,14 @@ class IteratorOpener:
         # An error is raised when the slot is due, as without an executor.
         for number in numbers:
             with contextlib.suppress(Exception):
-                self._made[number] = _make(self._datasets, number, self._context)
+                self._made[number] = self._make(number)
         # All are made before the first one is used, so that they are sent together.
         for number in numbers:
             with contextlib.suppress(Exception):
                 self._made[number].start_prefetch()
+
+    def _make(self, number: int) -> DatasetIterator[Any]:
+        return _make(self._datasets, number, self._context, self._open_dataset)
 
     def _job(
         self, number: int, state: Callable[[], Any] | None, start: bool
@@ -295,18 +307,15 @@ def _at(iterator: DatasetIterator[Any], state: Callable[[], Any] | None) -> Open
     return Opened(iterator, state())
 
 
-def _make(datasets: Any, number: int, context: IterationContext) -> DatasetIterator[Any]:
+def _make(
+    datasets: Any,
+    number: int,
+    context: IterationContext,
+    open_dataset: Callable[[Any], DatasetIterator[Any]] | None = None,
+) -> DatasetIterator[Any]:
     dataset = datasets[number]
     check_dataset(dataset, number)
     iterator: DatasetIterator[Any]
     with iteration_context(context):
-        if context.executor is None or _reads_map_dataset(dataset):
-            iterator = dataset.__iter__()
-        else:
-            # A dataset that cannot be divided is a stream for one worker.
-            iterator = context.executor.stream(dataset)
+        iterator = dataset.__iter__() if open_dataset is None else open_dataset(dataset)
     return iterator
-
-
-def _reads_map_dataset(dataset: Any) -> bool:
-    return isinstance(dataset, MapDataset) or any(map(_reads_map_dataset, dataset.parents))

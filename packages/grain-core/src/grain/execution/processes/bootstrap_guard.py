@@ -1,4 +1,4 @@
-"""Guard against worker processes that start worker processes while they start.
+"""Guard against worker processes that start worker processes.
 
 A worker imports the modules of the user's classes. A module that iterates with workers as soon as it is
 imported would start workers in each worker, recursively.
@@ -10,12 +10,24 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
+_in_worker = False
 _starting = False
+
+
+def in_worker() -> bool:
+    """Return whether this process is a worker that has loaded its job; it starts no workers itself."""
+    return _in_worker
+
+
+def set_in_worker() -> None:
+    """Record that this process is a worker that has loaded its job."""
+    global _in_worker
+    _in_worker = True
 
 
 @contextlib.contextmanager
 def starting() -> Iterator[None]:
-    """Mark this process as a worker that is loading its job, inside the `with` block."""
+    """Mark this process as a worker that loads its job inside the `with` block."""
     global _starting
     _starting = True
     try:

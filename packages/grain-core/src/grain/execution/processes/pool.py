@@ -135,7 +135,7 @@ class WorkerPool:
         self._writing: set[int] = set()
 
     @property
-    def num_workers(self) -> int:
+    def capacity(self) -> int:
         """Number of workers."""
         return self._workers.count
 

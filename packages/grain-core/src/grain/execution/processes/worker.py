@@ -23,7 +23,7 @@ from grain.execution.processes import (
     parent_watch,
     segments,
 )
-from grain.execution.processes.bootstrap_guard import starting
+from grain.execution.processes.bootstrap_guard import set_in_worker, starting
 from grain.execution.processes.channel import MAX_INLINE, Channel
 from grain.execution.processes.control import CancelledTickets, WorkerPage, control_size
 from grain.execution.processes.framing import Frame, FrameKind
@@ -112,6 +112,7 @@ class Worker:
             where = "unpickling the job"
             job = setup.load_job()
             where = "starting the job"
+            set_in_worker()
             allocation.install_allocator(self._channel.slots.allocate)
             self._handle = job.start(self._index, self._count)
         except BaseException as error:

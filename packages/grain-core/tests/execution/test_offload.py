@@ -14,10 +14,11 @@ from tests.properties.pipelines import Recipe
 from tests.properties.strategies import iter_recipes
 
 import grain
+from grain._policy import use_policy
 from grain.execution import offload
-from grain.execution.offload import OffloadIterator
 
 from ..helpers.pipelines import step, steps, with_workers
+from .executors import InlineExecutor, iterate_inline
 from .meeting import Meeting, assert_spread
 from .pipelines import FAILING, PIPELINES, OwnIterDataset, heavy, odd, rows
 
@@ -69,39 +70,61 @@ def test_a_heavy_function_that_counts_elements_is_computed_by_all_workers(
     assert [rest for _, *rest in seen] == [rest for _, *rest in ds]
 
 
-def test_what_takes_a_fraction_of_a_millisecond_is_worth_sending() -> None:
-    def busy(x: Any) -> int:
-        for _ in range(20_000):
-            pass
-        return os.getpid()
+class Clock:
+    """Stands in for the module `time` in the offload iterator."""
 
-    pids = list(with_workers(rows(4000).filter(odd).batch(2).map(busy), 2))
-    assert pids.count(os.getpid()) < len(pids) / 2
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
 
 
-def test_a_function_that_became_quick_is_computed_here_again() -> None:
-    slow = 40
+class Timed:
+    """A function that takes given seconds of a clock; returns whether a worker has computed it."""
 
-    def slow_at_first(x: Any) -> int:
-        if x[0] < slow:
-            heavy(x)
-        return os.getpid()
+    def __init__(self, clock: Clock, executor: InlineExecutor, seconds: Callable[[int], float]):
+        self.clock, self.executor, self.seconds = clock, executor, seconds
 
-    pids = list(with_workers(rows(4000).filter(odd).batch(2).map(slow_at_first), 2))
-    assert os.getpid() not in pids[8 : slow // 4]
-    assert set(pids[-100:]) == {os.getpid()}
+    def __call__(self, x: Any) -> bool:
+        self.clock.now += self.seconds(int(x[0]))
+        return self.executor.computing
+
+
+@pytest.fixture
+def offloaded(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bool]]:
+    """Return where the elements of a function of known cost are computed, in order."""
+
+    def run(count: int, seconds: Callable[[int], float]) -> list[bool]:
+        clock, executor = Clock(), InlineExecutor()
+        monkeypatch.setattr(offload, "time", clock)
+        ds = rows(2 * count).batch(2).filter(lambda x: True)
+        return list(iterate_inline(ds.map(Timed(clock, executor, seconds)), executor))
+
+    return run
+
+
+def test_a_function_is_sent_when_it_takes_longer_than_sending(offloaded: Any) -> None:
+    """The costs of the policy: 100 us per message and 10 us per element."""
+    assert offloaded(500, lambda x: 300e-6)[-400:] == [True] * 400
+    assert not any(offloaded(500, lambda x: 5e-6))
+
+
+def test_a_function_that_became_quick_is_computed_here_again(offloaded: Any) -> None:
+    found = offloaded(1000, lambda x: 0.002 if x < 400 else 1e-6)
+    assert found[:200].count(False) <= 8
+    assert found[-400:] == [False] * 400
 
 
 def test_a_heavy_function_keeps_few_elements_waiting() -> None:
-    """What takes long goes to workers one by one, however many elements the parent gives at once."""
-    ds = rows(4000).filter(odd).batch(2).map(heavy)
-    with iter(with_workers(ds, 2)) as iterator:
-        for _ in range(20):
-            next(iterator)
-        farm = iterator._parent
-        assert isinstance(farm, OffloadIterator)
-        assert farm._offloading
-        assert sum(len(sent.chunk.elements) for sent in farm._sent) <= 8
+    """Slow elements are sent one by one, however many elements the parent returns at once."""
+    executor = InlineExecutor()
+    ds = rows(4000).filter(odd).batch(2)
+    with use_policy(message_seconds=0, element_seconds=0, byte_seconds=0):
+        iterator = iterate_inline(ds.map(heavy), executor)
+    for _ in range(20):
+        next(iterator)
+        assert executor.in_flight <= 8
 
 
 def test_an_element_that_cannot_be_sent_is_computed_here() -> None:
@@ -118,11 +141,9 @@ def test_an_element_that_cannot_be_sent_is_computed_here() -> None:
 
 
 @pytest.fixture
-def all_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every function above what depends on order is computed by workers, from its second run on."""
-    monkeypatch.setattr(offload, "_ENOUGH_EVIDENCE", 1)
-    for name in ("_MESSAGE_SECONDS", "_ELEMENT_SECONDS", "_BYTE_SECONDS"):
-        monkeypatch.setattr(offload, name, 0)
+def all_sent(change_policy: Callable[..., Any]) -> None:
+    """Every function above an ordered operation is computed by workers, from its second chunk on."""
+    change_policy(offload_evidence=1, message_seconds=0, element_seconds=0, byte_seconds=0)
 
 
 def _journeys(build: Callable[[], grain.IterDataset], count: int) -> None:

@@ -1,10 +1,10 @@
-"""Filters that drop too much are told of at the same element by whoever computes."""
+"""Filters that drop too much are reported at the same element with and without workers."""
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 
 import grain
 from grain._policy import use_policy
-from grain.dataset.context import IterationContext, iteration_context
-from grain.execution import fused_iterator
-from grain.execution.farm import ProcessExecutor
 
 from ..helpers.pipelines import INLINE, with_workers
+from .executors import iterate_inline
 from .pipelines import Lines
 
 X = grain.experimental
@@ -25,37 +23,10 @@ THREADS = grain.ReadOptions(num_threads=2, prefetch_buffer_size=7)
 LENGTH = 60
 
 
-class WorkersHere:
-    """What is asked of worker processes, done at once by this one."""
-
-    def __init__(self, count: int):
-        self.count = count
-        self._parts: list[Any] = []
-        self._results: list[Any] = []
-
-    def add(self, part: Any, worker: int | None = None) -> int:
-        self._parts.append(part)
-        return len(self._parts) - 1
-
-    def submit(self, number: int, method: str, *arguments: Any) -> int:
-        self._results.append(getattr(self._parts[number], method)(*arguments))
-        return len(self._results) - 1
-
-    def told(self, ticket: int) -> Any:
-        return self._results[ticket]
-
-    def forget(self, ticket: int) -> None:
-        pass
-
-    def release(self, number: int) -> None:
-        pass
-
-
 @pytest.fixture
-def small_windows() -> Iterator[None]:
-    """Make many windows fit into a few elements."""
-    with use_policy(drop_rate_window=5):
-        yield
+def small_windows(change_policy: Callable[..., Any]) -> None:
+    """Windows of five elements, so that many of them fit into a short dataset."""
+    change_policy(drop_rate_window=5)
 
 
 def strict(dataset: grain.IterDataset, warn: float | None, error: float | None) -> Any:
@@ -79,12 +50,6 @@ def observed(iterator: Any) -> list[Any]:
             if isinstance(found[-2], list) and found[-4:-2] == found[-2:]:
                 break  # A record that cannot be read, however often it is asked for.
     return [found, sorted(str(warning.message) for warning in caught)]
-
-
-def computed_by(dataset: grain.IterDataset, workers: WorkersHere, buffer_size: int) -> Any:
-    executor = ProcessExecutor(workers, buffer_size)  # type: ignore[arg-type]
-    with iteration_context(IterationContext(executor=executor)):
-        return iter(dataset)
 
 
 Numbers = frozenset[int]
@@ -129,7 +94,7 @@ few = st.frozensets(st.integers(0, LENGTH - 1), max_size=1)
     error=ratios,
     size=st.sampled_from([1, 3, 8, 100]),
 )
-def test_blocks_are_judged_as_elements_are(
+def test_blocks_are_judged_as_single_elements_are(
     dropped: list[Numbers],
     bad: list[Numbers],
     warn: float | None,
@@ -139,10 +104,9 @@ def test_blocks_are_judged_as_elements_are(
     bad[0] = frozenset()  # A record that cannot be read ends it all; see the next test.
     dataset = strict(pipeline(INLINE, dropped, bad), warn, error)
     expected = observed(iter(dataset))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fused_iterator, "BLOCK_SECONDS", 1e3)  # Blocks become as large as they may.
-        patch.setattr(fused_iterator, "SMALL_BLOCK_BYTES", 32 * size)
-        assert observed(computed_by(dataset, WorkersHere(2), 1)) == expected
+    # Blocks become as large as their bytes allow.
+    with use_policy(block_seconds=1e3, block_bytes=32 * size):
+        assert observed(iterate_inline(dataset)) == expected
 
 
 @pytest.mark.usefixtures("small_windows")
@@ -154,7 +118,7 @@ def test_a_record_that_cannot_be_read_comes_after_what_was_dropped_before_it(
     failing = [frozenset({bad}), *[frozenset[int]()] * 3]
     dataset = strict(pipeline(INLINE, [dropped, frozenset(), dropped], failing), None, error)
     expected = observed(iter(dataset))
-    assert observed(computed_by(dataset, WorkersHere(2), 20)) == expected
+    assert observed(iterate_inline(dataset, buffer_size=20)) == expected
 
 
 @pytest.mark.usefixtures("small_windows")
@@ -196,7 +160,7 @@ CASES: dict[str, Callable[[], grain.IterDataset]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_worker_processes_tell_of_it_at_the_same_element(name: str) -> None:
+def test_worker_processes_report_it_at_the_same_element(name: str) -> None:
     dataset = CASES[name]()
     expected = observed(iter(strict(dataset, None, 0.9)))
     assert any("filter_raise" in str(step) for step in expected[0])

@@ -1,0 +1,96 @@
+"""Computation of `mp_prefetch`: plan the pipeline, open a session, build the iterator."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from grain.dataset.base import DatasetIterator, IterDataset
+from grain.dataset.chunk import Chunk
+from grain.dataset.iterator import ChunkIterator
+from grain.execution.build import build
+from grain.execution.executor import ProcessExecutor
+from grain.execution.plan import plan
+from grain.execution.processes.bootstrap_guard import in_worker
+from grain.execution.shared_sources import shared_sources
+from grain.execution.worker_session import WorkerSession
+from grain.execution.worker_states import merge_worker_states
+from grain.options import MultiprocessingOptions
+
+T = TypeVar("T")
+
+
+def prefetcher() -> Callable[..., DatasetIterator[Any]] | None:
+    """Return the function that makes iterators over worker processes; None inside of a worker."""
+    return None if in_worker() else prefetch_in_processes
+
+
+def prefetch_in_processes(
+    dataset: IterDataset[T],
+    options: MultiprocessingOptions,
+    worker_init_fn: Callable[[int, int], None] | None,
+) -> DatasetIterator[T]:
+    """Return the iterator of a dataset, computed by worker processes as far as its plan allows."""
+    if options.num_workers is None and _threads_run_in_parallel():
+        return dataset.__iter__()
+    count = _default_worker_count() if options.num_workers is None else options.num_workers
+    session = WorkerSession(
+        ProcessExecutor(count, worker_init_fn),
+        options.per_worker_buffer_size,
+        shared_sources(dataset),
+    )
+    return ProcessPrefetchIterator(build(plan(dataset), session), session)
+
+
+def _default_worker_count() -> int:
+    """Return the number of processors available to this process, at most 16."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min(available or 1, 16))
+
+
+def _threads_run_in_parallel() -> bool:
+    """Return whether the interpreter runs without its global lock, so that processes bring nothing."""
+    enabled: Callable[[], bool] | None = getattr(sys, "_is_gil_enabled", None)
+    return enabled is not None and not enabled()
+
+
+class ProcessPrefetchIterator(ChunkIterator[T]):
+    """Top of a built plan: forwards to it, and ends the workers when it is closed or dropped."""
+
+    def __init__(self, parent: DatasetIterator[T], session: WorkerSession):
+        super().__init__(parent)
+        self._session = session
+
+    def __str__(self) -> str:
+        return f"ProcessPrefetchIterator(num_workers={self._session.capacity})"
+
+    def _pull(self, limit: int) -> Chunk:
+        return self._parent.next_chunk(limit)
+
+    def state_function(self) -> Callable[[], Any] | None:
+        if (
+            self._rollback is None
+            and not self._chunk.elements
+            and isinstance(self._parent, ChunkIterator)
+        ):
+            return self._parent.state_function()
+        return super().state_function()
+
+    def index_from_state(self, state: Any) -> int:
+        return self._parent.index_from_state(state)
+
+    def state_from_index(self, index: int) -> Any:
+        return self._parent.state_from_index(index)
+
+    def _live_state(self) -> Any:
+        return self._parent.get_state()
+
+    def _restore(self, state: Any) -> None:
+        self._parent.set_state(merge_worker_states(state, self._parent.get_state))
+
+    def close(self) -> None:
+        """End the workers and discard the elements in flight."""
+        self._session.close()
+        super().close()
