@@ -1,4 +1,4 @@
-"""Names that checks had in grain-core 1.0, accepted in `Case.expected_failures` and `Report.outcome`."""
+"""Former names of checks, accepted in `Case.expected_failures` and `Report.outcome`."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def check_expected_elements(subject: Subject) -> None:
         count = len(subject.fresh() if is_map else subject.elements)
         assert count == case.length, f"expected {case.length} elements, got {count}."
     if case.elements is not None:
-        expected = list(case.elements)
+        expected = case.elements
         if is_map:
             count = len(subject.fresh())
             assert count == len(expected), f"expected {len(expected)} elements, got {count}."
