@@ -294,7 +294,7 @@ class BatchIterDataset(StageIterDataset[T]):
 
 
 class BatchDatasetIterator(ChunkIterator[T]):
-    """Collects elements from chunks of the parent; holds no element between two batches."""
+    """An iterator that batches chunks of its parent; it holds no element between two batches."""
 
     def __init__(self, parent: DatasetIterator[Any], dataset: BatchIterDataset[T]):
         super().__init__(parent)

@@ -46,7 +46,7 @@ class CacheIterDataset(IterDataset[T]):
 
 
 class CacheDatasetIterator(ChunkIterator[T]):
-    """Fills its cache while it reads its parent for the first time.
+    """An iterator that fills its cache while it reads its parent for the first time.
 
     The cache of a new iterator is empty: after restoring a state it reads earlier elements again.
     """

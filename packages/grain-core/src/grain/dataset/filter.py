@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class DropRateMonitor:
-    """Warns or raises when too many of the last elements were dropped."""
+    """A monitor that warns or raises when too many of the last elements were dropped."""
 
     def __init__(self, operation: Any, options: DatasetOptions):
         self._operation = operation
@@ -176,7 +176,7 @@ class FilterIterDataset(TransformIterDataset[T]):
 
 
 class FilterDatasetIterator(StageIterator[T]):
-    """Filters chunk by chunk."""
+    """An iterator that filters chunk by chunk, and watches how many elements are dropped."""
 
     def __init__(self, parent: DatasetIterator[T], dataset: FilterIterDataset[T]):
         super().__init__(parent, dataset)

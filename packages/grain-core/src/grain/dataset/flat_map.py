@@ -136,7 +136,7 @@ class FlatMapIterDataset(IterDataset[T]):
 
 
 class FlatMapDatasetIterator(ChunkIterator[T]):
-    """Splits one element after the other.
+    """An iterator that splits element by element.
 
     The state is the parent's before the element being split, and the number of its pieces that were
     returned; restoring splits that element again.

@@ -13,7 +13,7 @@ from grain.index.permutation import IndexArray
 T = TypeVar("T")
 
 
-class IndexOnlyMapDataset(IndexedMapDataset[T]):
+class IndexTransformMapDataset(IndexedMapDataset[T]):
     """A dataset whose elements are elements of its one parent, at other indices."""
 
     @abc.abstractmethod

@@ -51,7 +51,7 @@ class LimitIterDataset(IterDataset[T]):
 
 
 class LimitDatasetIterator(ChunkIterator[T]):
-    """Counts elements, and requests no more of its parent than are left."""
+    """An iterator that counts elements, and requests no more of its parent than are left."""
 
     def __init__(self, parent: DatasetIterator[T], count: int):
         super().__init__(parent)

@@ -320,7 +320,7 @@ class MixedIterDataset(IterDataset[T]):
 
 
 class MixedDatasetIterator(ChunkIterator[T]):
-    """Reads its parents in the order that the proportions define."""
+    """An iterator that reads its parents in the order that the proportions define."""
 
     def __init__(
         self,

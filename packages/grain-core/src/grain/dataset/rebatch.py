@@ -60,7 +60,7 @@ class RebatchIterDataset(IterDataset[T]):
 
 
 class RebatchDatasetIterator(ChunkIterator[T]):
-    """Collects rows of its parent's batches.
+    """An iterator that collects rows of its parent's batches.
 
     The state is the parent's before the batch that is being split, and the number of its rows that
     were returned.

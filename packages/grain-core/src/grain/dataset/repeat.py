@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.element_spec import get_element_spec
-from grain.dataset.index_transform import IndexOnlyMapDataset
+from grain.dataset.index_transform import IndexTransformMapDataset
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map_dataset import MapDataset
@@ -19,7 +19,7 @@ from grain.options import checked_int
 T = TypeVar("T")
 
 
-class RepeatMapDataset(IndexOnlyMapDataset[T]):
+class RepeatMapDataset(IndexTransformMapDataset[T]):
     """The parent's epochs in order, or its first epoch again and again."""
 
     fingerprint_name = "repeat"
@@ -97,7 +97,7 @@ class RepeatIterDataset(IterDataset[T]):
 
 
 class RepeatDatasetIterator(ChunkIterator[T]):
-    """Sets its parent back to the start at the end of each epoch."""
+    """An iterator that sets its parent back to the start at the end of each epoch."""
 
     def __init__(self, parent: DatasetIterator[T], num_epochs: int | None):
         super().__init__(parent)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from grain.dataset.context import current_context, iteration_context
-from grain.dataset.index_transform import IndexOnlyMapDataset
+from grain.dataset.index_transform import IndexTransformMapDataset
 from grain.dataset.iter_dataset import IterDataset, TransparentIterDataset
 from grain.dataset.iterator import DatasetIterator
 from grain.dataset.map_dataset import MapDataset
@@ -16,7 +16,7 @@ from grain.options import DatasetOptions, checked_int
 T = TypeVar("T")
 
 
-class WithSeedMapDataset(IndexOnlyMapDataset[T]):
+class WithSeedMapDataset(IndexTransformMapDataset[T]):
     """The parent's elements, with a seed for the random operations that follow."""
 
     def __init__(self, parent: MapDataset[T], seed: int | None):

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from grain.dataset.index_transform import IndexOnlyMapDataset
+from grain.dataset.index_transform import IndexTransformMapDataset
 from grain.dataset.map_dataset import MapDataset
 from grain.index.permutation import IndexArray, shuffle_epochs, shuffle_one
 from grain.options import checked_int
@@ -17,7 +17,7 @@ T = TypeVar("T")
 _BLOCK = 2048
 
 
-class ShuffleMapDataset(IndexOnlyMapDataset[T]):
+class ShuffleMapDataset(IndexTransformMapDataset[T]):
     """The parent's elements in shuffled order."""
 
     fingerprint_name = "shuffle"

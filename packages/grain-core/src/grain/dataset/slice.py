@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from grain.dataset.index_transform import IndexOnlyMapDataset
+from grain.dataset.index_transform import IndexTransformMapDataset
 from grain.dataset.map_dataset import MapDataset, as_index
 from grain.index.permutation import IndexArray
 from grain.index.slicing import pick_indices, slice_indices, slice_length
@@ -30,7 +30,7 @@ def slice_map_dataset(
     return PickMapDataset(parent, selection)
 
 
-class SliceMapDataset(IndexOnlyMapDataset[T]):
+class SliceMapDataset(IndexTransformMapDataset[T]):
     """Every `step`-th element from `start` to `stop`; later epochs are taken from the parent's."""
 
     fingerprint_name = "slice"
@@ -57,7 +57,7 @@ class SliceMapDataset(IndexOnlyMapDataset[T]):
         return {"start": start or None, "stop": end, "step": None if step == 1 else step}
 
 
-class PickMapDataset(IndexOnlyMapDataset[T]):
+class PickMapDataset(IndexTransformMapDataset[T]):
     """The elements at given indices, in the order given, repeats included."""
 
     fingerprint_name = "slice"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from grain.dataset.index_transform import IndexOnlyMapDataset
+from grain.dataset.index_transform import IndexTransformMapDataset
 from grain.dataset.map import TransformMapDataset
 from grain.dataset.map_dataset import MapDataset
 from grain.dataset.repeat import RepeatMapDataset
@@ -86,7 +86,7 @@ def _nodes(ds: Any) -> list[Any]:
     return nodes
 
 
-class SplitMapDataset(IndexOnlyMapDataset[T]):
+class SplitMapDataset(IndexTransformMapDataset[T]):
     """A contiguous range of a permutation of the whole dataset."""
 
     fingerprint_name = "split"

@@ -88,7 +88,7 @@ class PrefetchIterDataset(IterDataset[T]):
 
 
 class PrefetchDatasetIterator(ChunkIterator[T]):
-    """Reads blocks of elements; the state is the next index."""
+    """An iterator that reads blocks of elements; its state is the next index."""
 
     def __init__(self, dataset: PrefetchIterDataset[T]):
         super().__init__()

@@ -9,7 +9,7 @@ import numpy as np
 
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.element_spec import get_element_spec
-from grain.dataset.index_transform import IndexOnlyMapDataset
+from grain.dataset.index_transform import IndexTransformMapDataset
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map_dataset import MapDataset
@@ -29,7 +29,7 @@ def _checked_seed(seed: Any) -> int:
     return number
 
 
-class WindowShuffleMapDataset(IndexOnlyMapDataset[T]):
+class WindowShuffleMapDataset(IndexTransformMapDataset[T]):
     """Windows of consecutive elements, each shuffled inside itself.
 
     Args:
@@ -98,7 +98,7 @@ class WindowShuffleIterDataset(IterDataset[T]):
 
 
 class WindowShuffleDatasetIterator(ChunkIterator[T]):
-    """Reads one window after the other.
+    """An iterator that reads window by window.
 
     The state is the parent's before the window, the number of the window (already the next one when all
     of it was returned), and the number of its elements that were returned; restoring reads the window

@@ -137,7 +137,7 @@ class ZipIterDataset(IterDataset[tuple[Any, ...]]):
 
 
 class ZipDatasetIterator(ChunkIterator[tuple[Any, ...]]):
-    """Takes one element of each parent for each tuple."""
+    """An iterator that takes one element of each parent for each tuple."""
 
     def __init__(self, parents: Sequence[DatasetIterator[Any]], strict: bool):
         super().__init__(parents)

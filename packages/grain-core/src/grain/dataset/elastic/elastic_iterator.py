@@ -270,7 +270,7 @@ class ElasticDatasetIterator(ChunkIterator[Any]):
 
 
 class IndexedElasticDatasetIterator(ElasticDatasetIterator):
-    """Counts batches from the restored position."""
+    """An elastic iterator over a map dataset; it counts batches from the restored position."""
 
     def __init__(self, elastic: ElasticIterator, ds: MapDataset[Any]):
         super().__init__(elastic, elastic.batches_from(ds, 0))
@@ -317,7 +317,7 @@ class IndexedElasticDatasetIterator(ElasticDatasetIterator):
 
 
 class StreamElasticDatasetIterator(ElasticDatasetIterator):
-    """Forwards the batches of a stream that all shards read, and their states."""
+    """An elastic iterator over a stream that all shards read; it forwards batches and states."""
 
     def __init__(self, elastic: ElasticIterator):
         super().__init__(elastic, elastic.batches_of_stream())

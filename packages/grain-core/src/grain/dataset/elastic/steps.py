@@ -65,7 +65,7 @@ class GlobalStepsIterDataset(IterDataset[Share]):
 
 
 class GlobalStepsDatasetIterator(ChunkIterator[Share]):
-    """Reads the stream step by step; a state always lies between two steps.
+    """An iterator over global steps; a state always lies between two steps.
 
     An element that fails is lost on all hosts. The elements of the step before it are kept, and the
     step is filled with the elements after it.

@@ -301,7 +301,7 @@ def _state(
 
 
 class ConcatThenSplitDatasetIterator(ChunkIterator[dict[str, Any]]):
-    """Joins and splits; a state refers to the last restart point."""
+    """An iterator that joins and splits; its state refers to the last restart point."""
 
     def __init__(self, parent: DatasetIterator[Any], dataset: ConcatThenSplitIterDataset):
         super().__init__(parent)

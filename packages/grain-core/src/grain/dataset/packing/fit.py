@@ -206,7 +206,7 @@ class _BinSet:
 
 
 class PackDatasetIterator(ChunkIterator[dict[str, Any]]):
-    """Fills sets of bins and returns them.
+    """An iterator that fills sets of bins and returns them.
 
     The state is the parent's before the first element of the set that is being returned, the number of
     bins of that set that were returned, and the number of all; restoring packs that set again.

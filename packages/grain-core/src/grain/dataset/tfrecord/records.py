@@ -68,7 +68,7 @@ class TFRecordIterDataset(IterDataset[bytes]):
 
 
 class TFRecordDatasetIterator(ChunkIterator[bytes]):
-    """Reads records; the state is the offset of the next one in the uncompressed file."""
+    """An iterator over records; its state is the offset of the next one in the uncompressed file."""
 
     def __init__(self, path: str):
         super().__init__()
