@@ -1,4 +1,8 @@
-"""Options in force while iterators are made, and the executors that datasets read through."""
+"""Options in force while iterators are made, and the hooks through which datasets reach executors.
+
+Datasets import nothing of the execution layer: it installs its entry points here when the library is
+imported.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +15,19 @@ from grain.options import DatasetOptions, MultiprocessingOptions, ReadOptions
 
 
 class BlockReader(Protocol):
-    """Reads the elements of a map dataset in order, ahead of the consumer or not."""
+    """A reader of a map dataset in order, with or without read-ahead."""
 
     def read(self, limit: int) -> list[Any]:
-        """The next elements, at most `limit`; shorter at will, empty only at the end."""
+        """Return the next elements, `limit` at most; empty only at the end."""
 
     def seek(self, index: int) -> None:
-        """Goes on reading at `index`."""
+        """Continue reading at `index`."""
 
     def start(self) -> None:
-        """Begins to read ahead, if that is what this reader does."""
+        """Start reading ahead, if the reader does so."""
 
     def close(self) -> None:
-        """Gives everything back."""
+        """Release threads and memory."""
 
 
 _NO_OPTIONS = DatasetOptions()
@@ -43,13 +47,13 @@ _current: contextvars.ContextVar[IterationContext] = contextvars.ContextVar(
 
 
 def current_context() -> IterationContext:
-    """The context in force where an iterator is being made."""
+    """Return the context in force where an iterator is being made."""
     return _current.get()
 
 
 @contextlib.contextmanager
 def iteration_context(context: IterationContext) -> Iterator[None]:
-    """Makes iterators inside the `with` block see `context`."""
+    """Make `context` the current context inside the `with` block."""
     token = _current.set(context)
     try:
         yield
@@ -61,26 +65,26 @@ ProcessPrefetcher = Callable[[Any, MultiprocessingOptions, Any], Any]
 
 
 class Executors(Protocol):
-    """Who computes for datasets in this process, each found when it is first needed."""
+    """The entry points of the execution layer, each imported at first use."""
 
     def reader(self, dataset: Any, start: int, stop: int, options: ReadOptions) -> BlockReader:
-        """Makes a reader of `dataset[start:stop]`, a map dataset."""
+        """Return a reader of `dataset[start:stop]`, a map dataset."""
 
     def process_prefetcher(self) -> ProcessPrefetcher | None:
-        """Who computes in worker processes, or None where this process is to do it all."""
+        """Return the function that computes in worker processes; None inside a worker process."""
 
     def ahead(self) -> Any:
-        """Who opens and reads ahead datasets that are read by turns."""
+        """Return the opener of interleaved datasets, which reads ahead in threads."""
 
 
 _executors: list[Executors] = []
 
 
 def install_executors(found: Executors) -> None:
-    """Says who computes in this process; called once, when the library is imported."""
+    """Install the entry points of this process; called once, when the library is imported."""
     _executors[:] = [found]
 
 
 def executors() -> Executors:
-    """Who computes in this process."""
+    """Return the entry points of this process."""
     return _executors[0]

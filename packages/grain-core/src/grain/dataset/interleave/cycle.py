@@ -67,7 +67,7 @@ class CycleSlot:
         first: The iterator's state when it was opened.
         exhausted: Whether the slot waits for another dataset.
         ended: Whether the end was read, before the slot is due.
-        error: The error that was read in place of an element, before the slot is due.
+        error: The error that was read instead of an element, before the slot is due.
         dropped: Whether the slot is no longer read.
         latency: How long its elements take.
         reads_ahead: Whether a thread reads it.

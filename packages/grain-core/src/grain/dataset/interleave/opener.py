@@ -1,6 +1,6 @@
 """Opening the datasets of an interleave: when their slot is due, or ahead if opening is slow.
 
-The consumer opens datasets itself until openings or elements slot out to be slow. Then threads open
+The consumer opens datasets itself until openings or elements prove to be slow. Then threads open
 datasets ahead and read them, through the `Opener` and `Ahead` that the execution layer provides. Elements,
 their order and states never depend on it. An error of an opening is raised when its slot is due.
 """
@@ -37,7 +37,7 @@ class Opened:
         iterator: The dataset's iterator.
         state: The iterator's state before anything was read.
         chunk: The first elements; empty at the end, None if nothing was read.
-        error: The error that was raised in place of the first element.
+        error: The error that was raised instead of the first element.
         seconds: Time that opening and reading took.
         reads_ahead: Whether a thread reads the iterator.
     """
@@ -98,7 +98,7 @@ class IteratorOpener:
         context: The context in which they are opened.
         threads: Number of datasets that may be opened ahead at a time; 0 opens each when it is due.
         buffer: Number of elements of each that may be read ahead.
-        open_dataset: Makes iterators that workers compute; then no threads are used.
+        open_dataset: Function that makes iterators computed by workers; then no threads are used.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class IteratorOpener:
         self._threads = threads
         self._buffer = buffer
         self._opener: Opener | None = None
-        # Iterators that an executor opens ahead, by the number of their dataset.
+        # Iterators that workers compute, opened ahead, by the number of their dataset.
         self._made: dict[int, DatasetIterator[Any]] = {}
         # Slow openings and elements are computed ahead.
         self._opening = opening_latency()
@@ -158,11 +158,11 @@ class IteratorOpener:
 
     def _opened(self, slot: CycleSlot) -> Opened:
         if not self.in_threads:
-            return self._opened_by_executor(slot)
+            return self._opened_by_workers(slot)
         opened = None if self._opener is None else self._opener.take(slot.number)
         return opened or _open(self._datasets, slot.number, slot.state, self._context)
 
-    def _opened_by_executor(self, slot: CycleSlot) -> Opened:
+    def _opened_by_workers(self, slot: CycleSlot) -> Opened:
         iterator = self._made.pop(slot.number, None)
         if iterator is None:
             iterator = self._make(slot.number)
@@ -184,18 +184,18 @@ class IteratorOpener:
         """
         wanted = [slot for slot in (*slots, *more) if slot.iterator is None and not slot.exhausted]
         if not self.in_threads:
-            self._ahead_by_executor(wanted)
+            self._ahead_by_workers(wanted)
         elif self._threads:
             if self._opener is None:
                 self._opener = ahead().opener(self._threads)
             for slot in wanted:
                 self._opener.submit(slot.number, self._job(slot.number, slot.state, start))
 
-    def _ahead_by_executor(self, slots: list[CycleSlot]) -> None:
+    def _ahead_by_workers(self, slots: list[CycleSlot]) -> None:
         numbers = [
             slot.number for slot in slots if slot.state is None and slot.number not in self._made
         ]
-        # An error is raised when the slot is due, as without an executor.
+        # An error is raised when the slot is due, as without workers.
         for number in numbers:
             with contextlib.suppress(Exception):
                 self._made[number] = self._make(number)
