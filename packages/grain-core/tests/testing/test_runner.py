@@ -163,6 +163,12 @@ def test_a_check_that_hangs_fails_with_its_stack_and_ends_the_run():
     assert not report.missing
 
 
+def test_a_check_that_hangs_does_not_block_other_cases():
+    case = replace(RANGE, make=functools.partial(Hanging, 0, 5, 1), check_timeout=0.2)
+    assert not result_of(case, "check_all_indices_readable").ok
+    assert result_of(RANGE, "check_all_indices_readable").ok
+
+
 def test_checks_beyond_the_time_budget_are_not_run():
     subject = Subject(RANGE)
     subject.seconds = RANGE.budget

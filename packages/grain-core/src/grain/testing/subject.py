@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import functools
 import itertools
 import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from grain.plugins.discovery import Settings, read_plugin
 from grain.plugins.spec import Plugin
@@ -19,6 +18,26 @@ from grain.testing.compare import snapshot
 from grain.testing.sampling import MOST_INDICES, MOST_STREAM_ELEMENTS, sample_indices
 from grain.testing.subprocess_probe import ProbeResult, probe_subprocess
 from grain.version import __version__
+
+_T = TypeVar("_T")
+
+
+class _cached(Generic[_T]):  # noqa: N801 (a decorator)
+    """`functools.cached_property` without a lock, which in Python 3.11 all instances share.
+
+    A check that hangs while it computes a property must not block the checks of other subjects.
+    """
+
+    def __init__(self, function: Callable[[Any], _T]):
+        self._function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, instance: Any, owner: type) -> _T:
+        if instance is None:
+            return self  # type: ignore[return-value]
+        value = self._function(instance)
+        instance.__dict__[self._function.__name__] = value
+        return value
 
 
 class NotApplicable(Exception):  # noqa: N818 (an outcome, not an error)
@@ -51,9 +70,9 @@ class Subject:
         self.seconds = 0.0
         self.hung_check = ""
 
-    @functools.cached_property
+    @_cached
     def directory(self) -> str | None:
-        """The directory with the case's prepared data; None for a case without `prepare`."""
+        """Return the directory with the case's prepared data; None for a case without `prepare`."""
         if self.case.prepare is None:
             return None
         directory = tempfile.mkdtemp(prefix="grain-conformance-")
@@ -67,14 +86,14 @@ class Subject:
         make = make or self.case.make
         return make() if self.directory is None else make(self.directory)
 
-    @functools.cached_property
+    @_cached
     def sampled_indices(self) -> Sequence[int]:
-        """The indices of a map source that the checks try to read; see `sampling`."""
+        """Return the indices of a map source that the checks try to read; see `sampling`."""
         return sample_indices(len(self.fresh()))
 
-    @functools.cached_property
+    @_cached
     def indices(self) -> Sequence[int]:
-        """The sampled indices of a map source that are readable."""
+        """Return the sampled indices of a map source that are readable."""
         source = self.fresh()
         return [index for index in self.sampled_indices if _is_readable(source, index)]
 
@@ -126,19 +145,19 @@ class Subject:
         """Return snapshots of the elements of a stream's iterator after the first `step` ones."""
         return list(map(snapshot, itertools.islice(iterator, self.stream_limit - step)))
 
-    @functools.cached_property
+    @_cached
     def elements(self) -> list[Any]:
-        """The elements of a new instance, read forward."""
+        """Return the elements of a new instance, read forward."""
         return self.read(self.fresh())
 
-    @functools.cached_property
+    @_cached
     def plugin(self) -> Plugin:
-        """The plugin of a plugin case, with its specs."""
+        """Return the plugin of a plugin case, with its specs."""
         return read_plugin(self.fresh(), settings=Settings(), core=__version__)
 
-    @functools.cached_property
+    @_cached
     def subprocess(self) -> ProbeResult:
-        """Observations of a subprocess with a different hash seed; started once."""
+        """Return observations of a subprocess with a different hash seed; started once."""
         indices = self.indices if self.case.kind is CaseKind.MAP_SOURCE else None
         return probe_subprocess(self.case, self.directory, indices, self.stream_limit)
 
