@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from grain.dataset.chunk import END, Chunk
-from grain.dataset.element_spec import get_element_spec
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.parent_cursor import constant
@@ -27,6 +26,7 @@ class CacheIterDataset(IterDataset[T]):
     """
 
     fingerprint_name = "cache"
+    preserves_elements = True
 
     def __init__(self, parent: IterDataset[T]):
         super().__init__(checked_iter_parent(type(self).__name__, parent))
@@ -40,9 +40,6 @@ class CacheIterDataset(IterDataset[T]):
     def known_length(self) -> int | None:
         length: int | None = self._parent.known_length()
         return length
-
-    def infer_element_spec(self) -> Any:
-        return get_element_spec(self._parent)
 
 
 class CacheDatasetIterator(ChunkIterator[T]):

@@ -13,12 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from grain._lazy import LazyModule
 
-# Few nodes are fingerprinted, and none by a worker.
-if TYPE_CHECKING:
-    from grain.dataset.fingerprint import lines
-else:
-    lines = LazyModule("grain.dataset.fingerprint.lines")
-
 # Every iterator can be saved, few are, and none by a worker process.
 if TYPE_CHECKING:
     import json

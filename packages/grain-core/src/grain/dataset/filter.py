@@ -11,7 +11,6 @@ from grain import transforms
 from grain._exceptions import add_note
 from grain._policy import current_policy
 from grain.dataset.chunk import apply_each
-from grain.dataset.element_spec import get_element_spec
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import DatasetIterator, Transformed
 from grain.dataset.map import TransformIterDataset, TransformMapDataset, function_of
@@ -116,6 +115,7 @@ class FilterMapDataset(TransformMapDataset[T]):
     """The elements for which the function is true, and None instead of the others."""
 
     fingerprint_name = "filter"
+    preserves_elements = True
 
     def __init__(self, parent: MapDataset[T], transform: transforms.Filter | Callable[[T], bool]):
         function = function_of(transform, transforms.Filter, "filter", "filter")
@@ -135,14 +135,12 @@ class FilterMapDataset(TransformMapDataset[T]):
     def is_surely_sparse(self) -> bool:
         return True
 
-    def infer_element_spec(self) -> Any:
-        return get_element_spec(self._parent)
-
 
 class FilterIterDataset(TransformIterDataset[T]):
     """The elements for which the function is true; None passes unless `_skips_none` is False."""
 
     fingerprint_name = "filter"
+    preserves_elements = True
 
     _skips_none = True
 
@@ -170,9 +168,6 @@ class FilterIterDataset(TransformIterDataset[T]):
 
     def known_length(self) -> int | None:
         return None
-
-    def infer_element_spec(self) -> Any:
-        return get_element_spec(self._parent)
 
 
 class FilterDatasetIterator(StageIterator[T]):

@@ -117,7 +117,7 @@ def _from(parts: Any, skip: int) -> list[Any]:
 
 
 class FlatMapIterDataset(IterDataset[T]):
-    """The pieces of each element, one after the other."""
+    """The pieces of each element, in order."""
 
     fingerprint_name = "flat_map"
 

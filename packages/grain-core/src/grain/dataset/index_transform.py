@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 from typing import Any, TypeVar
 
-from grain.dataset.element_spec import get_element_spec
 from grain.dataset.map_dataset import IndexedMapDataset
 from grain.dataset.node import computed
 from grain.index.permutation import IndexArray
@@ -15,6 +14,8 @@ T = TypeVar("T")
 
 class IndexTransformMapDataset(IndexedMapDataset[T]):
     """A dataset whose elements are elements of its one parent, at other indices."""
+
+    preserves_elements = True
 
     @abc.abstractmethod
     def _parent_indices(self, indices: IndexArray) -> IndexArray:
@@ -36,6 +37,3 @@ class IndexTransformMapDataset(IndexedMapDataset[T]):
     @computed
     def is_dense(self) -> bool:
         return bool(self._parent.is_dense)
-
-    def infer_element_spec(self) -> Any:
-        return get_element_spec(self._parent)

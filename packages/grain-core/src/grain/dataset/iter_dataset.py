@@ -13,7 +13,6 @@ import numpy as np
 from grain import dataset as operations
 from grain import transforms
 from grain._lazy import LazyModule
-from grain.dataset.element_spec import get_element_spec
 from grain.dataset.iterator import DatasetIterator
 from grain.dataset.node import DatasetNode, ExecutionTrait, SessionBinding
 from grain.options import MultiprocessingOptions
@@ -298,6 +297,8 @@ class IterDataset(DatasetNode, Iterable[T], metaclass=abc.ABCMeta):
 class TransparentIterDataset(IterDataset[T]):
     """A node with the elements and the states of its one parent."""
 
+    preserves_elements = True
+
     def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
         return parents[0]
 
@@ -306,9 +307,6 @@ class TransparentIterDataset(IterDataset[T]):
     def known_length(self) -> int | None:
         length: int | None = self._parent.known_length()
         return length
-
-    def infer_element_spec(self) -> Any:
-        return get_element_spec(self._parent)
 
     def fingerprint(self) -> list[Any]:
         if self.fingerprint_name is not None:

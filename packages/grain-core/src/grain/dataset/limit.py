@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from grain.dataset.chunk import END, Chunk
-from grain.dataset.element_spec import get_element_spec
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.parent_cursor import constant
@@ -25,6 +24,7 @@ class LimitIterDataset(IterDataset[T]):
     """
 
     fingerprint_name = "limit"
+    preserves_elements = True
 
     def __init__(self, parent: IterDataset[T], count: int):
         super().__init__(checked_iter_parent(type(self).__name__, parent))
@@ -45,9 +45,6 @@ class LimitIterDataset(IterDataset[T]):
 
     def fingerprint_arguments(self) -> dict[str, Any]:
         return {"count": self._count}
-
-    def infer_element_spec(self) -> Any:
-        return get_element_spec(self._parent)
 
 
 class LimitDatasetIterator(ChunkIterator[T]):

@@ -111,6 +111,8 @@ class TransformMapDataset(IndexedMapDataset[T]):
         return {"transform": self._transform}
 
     def infer_element_spec(self) -> Any:
+        if self.preserves_elements:
+            return super().infer_element_spec()
         return output_spec(self._transform, get_element_spec(self._parent))
 
 
@@ -174,6 +176,8 @@ class TransformIterDataset(StageIterDataset[T]):
         return {"transform": self._transform}
 
     def infer_element_spec(self) -> Any:
+        if self.preserves_elements:
+            return super().infer_element_spec()
         return output_spec(self._transform, get_element_spec(self._parent))
 
 

@@ -306,7 +306,7 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
     def train_validation_split(
         self, *, validation: float | int, seed: int
     ) -> tuple[MapDataset[T], MapDataset[T]]:
-        """Divides the dataset into two parts that share no element, in whatever epoch.
+        """Split the dataset into two parts that share no element in any epoch.
 
         >>> import grain
         >>> train, validation = grain.MapDataset.range(10).train_validation_split(

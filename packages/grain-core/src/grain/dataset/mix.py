@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from grain._lazy import LazyModule
 from grain.dataset.chunk import END, Chunk
-from grain.dataset.element_spec import get_element_spec
 from grain.dataset.fingerprint.changes import allowed_changes, difference, warn_of_mixture
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map_dataset import MapDataset
+from grain.dataset.node import lines
 from grain.dataset.selection import ManyParentsMapDataset, checked_parents
 from grain.index.mixing import Mixture, integer_weights, mixed_length
 from grain.index.permutation import IndexArray
 from grain.options import checked_int
-
-# Few nodes are fingerprinted, and none by a worker.
-if TYPE_CHECKING:
-    from grain.dataset.fingerprint import lines
-else:
-    lines = LazyModule("grain.dataset.fingerprint.lines")
 
 T = TypeVar("T")
 
@@ -285,6 +278,8 @@ class ChangedMapDataset(ManyParentsMapDataset[T]):
 class MixedIterDataset(IterDataset[T]):
     """Datasets mixed in given proportions, until the next one to read is exhausted."""
 
+    preserves_elements = True
+
     def __init__(
         self,
         datasets: Sequence[IterDataset[T]] | Mapping[str, IterDataset[T]],
@@ -314,9 +309,6 @@ class MixedIterDataset(IterDataset[T]):
             lines.Line("component", f"mix of {', '.join(map(lines.as_name, names))}"),
             lines.Line("weights", lines.stable_text(by_name)),
         ]
-
-    def infer_element_spec(self) -> Any:
-        return get_element_spec(self._parents[0])
 
 
 class MixedDatasetIterator(ChunkIterator[T]):

@@ -26,10 +26,11 @@ import numpy as np
 
 from grain import dataset as operations
 from grain._lazy import LazyModule
+from grain.dataset.element_spec import get_element_spec
 
 # Few nodes are fingerprinted, and none by a worker.
 if TYPE_CHECKING:
-    from grain.dataset.fingerprint import lines
+    from grain.dataset.fingerprint import lines as lines
 else:
     lines = LazyModule("grain.dataset.fingerprint.lines")
 
@@ -87,6 +88,7 @@ class DatasetNode:
         own_seed: The seed that this very node holds for the operations after it, or None.
         fingerprint_name: The operation's name in a checkpoint's fingerprint. It is part of saved
             files: never change it. None describes the node by its `__str__` or its class name.
+        preserves_elements: Whether its elements are elements of its first parent, and have its spec.
         bound_session: Set on copies of nodes that an opaque class reads from: makes the iterators of the
             copy, and of nodes above it, in worker processes.
     """
@@ -95,6 +97,7 @@ class DatasetNode:
     _parents: tuple[Any, ...] = ()
     own_seed: int | None = None
     fingerprint_name: str | None = None
+    preserves_elements: bool = False
     bound_session: SessionBinding | None = None
 
     def __init__(self, parents: Any = ()) -> None:
@@ -145,6 +148,8 @@ class DatasetNode:
         Call `grain.dataset.element_spec.get_element_spec` instead, which prefers `_element_spec` of
         a user's class.
         """
+        if self.preserves_elements:
+            return get_element_spec(self._parents[0])
         # Message kept from google/grain 0.2.18 (its first sentence)
         raise NotImplementedError(
             f"`element_spec` inference is not implemented for {type(self).__name__}. Give the class a "

@@ -61,9 +61,7 @@ class PadOrTrim(transforms.Map):
             )
         missing = [name for name in self.lengths if name not in element]
         if missing:
-            raise KeyError(
-                f"pad_or_trim is to change {missing}, but the element has {sorted(element)}."
-            )
+            raise KeyError(f"pad_or_trim changes {missing}, but the element has {sorted(element)}.")
         fitted = dict(element)
         for name, length in self.lengths.items():
             fitted[name] = _fit(element[name], length, self._value(name))

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from grain.dataset.chunk import END, Chunk
-from grain.dataset.element_spec import get_element_spec
 from grain.dataset.index_transform import IndexTransformMapDataset
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
@@ -67,6 +66,7 @@ class RepeatIterDataset(IterDataset[T]):
     """
 
     fingerprint_name = "repeat"
+    preserves_elements = True
 
     def __init__(self, parent: IterDataset[T], num_epochs: int | None = None):
         super().__init__(checked_iter_parent(type(self).__name__, parent))
@@ -91,9 +91,6 @@ class RepeatIterDataset(IterDataset[T]):
 
     def fingerprint_arguments(self) -> dict[str, Any]:
         return {"num_epochs": self._num_epochs}
-
-    def infer_element_spec(self) -> Any:
-        return get_element_spec(self._parent)
 
 
 class RepeatDatasetIterator(ChunkIterator[T]):

@@ -12,7 +12,6 @@ import numpy as np
 from grain import transforms
 from grain._exceptions import as_failure, note_element
 from grain.dataset.chunk import PartialRead
-from grain.dataset.element_spec import get_element_spec
 from grain.dataset.gather import gather, gather_columns
 from grain.dataset.map_dataset import IndexedMapDataset, MapDataset
 from grain.dataset.node import computed
@@ -39,6 +38,8 @@ def checked_parents(datasets: Any, kind: type | tuple[type, ...], operation: str
 
 class ManyParentsMapDataset(IndexedMapDataset[T]):
     """A dataset whose elements are elements of several parents."""
+
+    preserves_elements = True
 
     @abc.abstractmethod
     def select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
@@ -67,9 +68,6 @@ class ManyParentsMapDataset(IndexedMapDataset[T]):
     def _with_selection(self, selection: str) -> str:
         lengths = [len(parent) for parent in self._parents]
         return f"MixedMapDataset(parent_lengths={lengths}, selection_map={selection})"
-
-    def infer_element_spec(self) -> Any:
-        return get_element_spec(self._parents[0])
 
 
 class SelectedMapDataset(ManyParentsMapDataset[T]):

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from grain import tree
 from grain._exceptions import note_element
-from grain._lazy import LazyModule
 from grain.dataset.chunk import PartialRead
 from grain.dataset.element_spec import ShapeDtypeStruct, spec_of
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.map_dataset import IndexedMapDataset
-from grain.dataset.node import computed
+from grain.dataset.node import computed, lines
 from grain.index.permutation import IndexArray
 from grain.memory.allocation import allocate
 from grain.options import ReadOptions
-
-# Few nodes are fingerprinted, and none by a worker.
-if TYPE_CHECKING:
-    from grain.dataset.fingerprint import lines
-else:
-    lines = LazyModule("grain.dataset.fingerprint.lines")
 
 T = TypeVar("T")
 

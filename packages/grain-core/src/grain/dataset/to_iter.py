@@ -4,33 +4,27 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from grain._lazy import LazyModule
 from grain.dataset.chunk import END, Chunk, EndOfDataError, PartialRead
 from grain.dataset.context import BlockReader, executors
-from grain.dataset.element_spec import get_element_spec
 from grain.dataset.filter import DropRateMonitor
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map import has_none
 from grain.dataset.map_dataset import MapDataset
-from grain.dataset.node import ExecutionTrait
+from grain.dataset.node import ExecutionTrait, lines
 from grain.options import ReadOptions, checked_int
-
-# Few nodes are fingerprinted, and none by a worker.
-if TYPE_CHECKING:
-    from grain.dataset.fingerprint import lines
-else:
-    lines = LazyModule("grain.dataset.fingerprint.lines")
 
 T = TypeVar("T")
 
 
 class PrefetchIterDataset(IterDataset[T]):
     """The elements of a map dataset in order; those that were filtered out are skipped."""
+
+    preserves_elements = True
 
     def __init__(
         self,
@@ -82,9 +76,6 @@ class PrefetchIterDataset(IterDataset[T]):
         if not self.allow_nones:
             return upstream
         return [*upstream, lines.Line("operation", "to_iter_dataset(allow_nones=True)")]
-
-    def infer_element_spec(self) -> Any:
-        return get_element_spec(self._parent)
 
 
 class PrefetchDatasetIterator(ChunkIterator[T]):

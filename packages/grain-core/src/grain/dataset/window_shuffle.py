@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from grain.dataset.chunk import END, Chunk
-from grain.dataset.element_spec import get_element_spec
 from grain.dataset.index_transform import IndexTransformMapDataset
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
@@ -77,6 +76,7 @@ class WindowShuffleIterDataset(IterDataset[T]):
     """Windows of elements, each in shuffled order."""
 
     fingerprint_name = "window_shuffle"
+    preserves_elements = True
 
     def __init__(self, parent: IterDataset[T], *, window_size: int, seed: int):
         super().__init__(checked_iter_parent(type(self).__name__, parent))
@@ -92,9 +92,6 @@ class WindowShuffleIterDataset(IterDataset[T]):
 
     def fingerprint_arguments(self) -> dict[str, Any]:
         return {"window_size": self._window_size, "seed": self._seed}
-
-    def infer_element_spec(self) -> Any:
-        return get_element_spec(self._parent)
 
 
 class WindowShuffleDatasetIterator(ChunkIterator[T]):

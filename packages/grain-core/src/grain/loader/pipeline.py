@@ -5,29 +5,23 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from grain import transforms, tree
 from grain._exceptions import add_note, as_failure, note_element, transform_name
-from grain._lazy import LazyModule
 from grain.dataset.base import DatasetIterator, IndexedMapDataset, IterDataset
 from grain.dataset.chunk import EndOfDataError, PartialRead
 from grain.dataset.filter import FilterIterDataset
 from grain.dataset.flat_map import FlatMapIterDataset
 from grain.dataset.map import MapIterDataset
+from grain.dataset.node import lines
 from grain.dataset.source import SourceMapDataset
 from grain.index.permutation import IndexArray
 from grain.records import Record, RecordMetadata, as_record
 from grain.samplers import IndexSampler
 from grain.sharding import ShardOptions
-
-# Few nodes are fingerprinted, and none by a worker.
-if TYPE_CHECKING:
-    from grain.dataset.fingerprint import lines
-else:
-    lines = LazyModule("grain.dataset.fingerprint.lines")
 
 Transformation = transforms.Transformation
 _KNOWN = (

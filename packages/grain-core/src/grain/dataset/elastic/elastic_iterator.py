@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from grain._lazy import LazyModule
 from grain.dataset.batch import BatchFn, checked_batch_fn
 from grain.dataset.checkpointing import (
     CheckpointMixin,
@@ -21,6 +20,7 @@ from grain.dataset.fingerprint.changes import allowed_changes, allowing
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map_dataset import MapDataset
+from grain.dataset.node import lines
 from grain.dataset.shard_batches import (
     BatchShare,
     Remainder,
@@ -30,12 +30,6 @@ from grain.dataset.shard_batches import (
 from grain.index.sharding import global_steps
 from grain.options import MultiprocessingOptions, ReadOptions, checked_int, checked_type
 from grain.sharding import ShardOptions, checked_shard_options
-
-# Few nodes are fingerprinted, and none by a worker.
-if TYPE_CHECKING:
-    from grain.dataset.fingerprint import lines
-else:
-    lines = LazyModule("grain.dataset.fingerprint.lines")
 
 
 class ElasticIterator(CheckpointMixin, IterDataset[Any]):

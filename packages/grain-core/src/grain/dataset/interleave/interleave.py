@@ -6,10 +6,9 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from grain._chunk_size import ChunkSizeController
-from grain._lazy import LazyModule
 from grain._policy import current_policy
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.element_spec import get_element_spec
@@ -18,15 +17,9 @@ from grain.dataset.interleave.opener import IteratorOpener, check_dataset
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map_dataset import MapDataset
-from grain.dataset.node import DatasetNode, ExecutionTrait
+from grain.dataset.node import DatasetNode, ExecutionTrait, lines
 from grain.dataset.parent_cursor import constant
 from grain.options import checked_int
-
-# Few nodes are fingerprinted, and none by a worker.
-if TYPE_CHECKING:
-    from grain.dataset.fingerprint import lines
-else:
-    lines = LazyModule("grain.dataset.fingerprint.lines")
 
 T = TypeVar("T")
 
@@ -151,7 +144,7 @@ _SlotState = tuple[int, Callable[[], Any], bool]
 
 
 class InterleaveDatasetIterator(ChunkIterator[T]):
-    """Reads as many whole rounds of the cycle at once as all of its slots have elements for.
+    """An iterator that takes whole rounds of the cycle in one chunk, while all slots have elements.
 
     An exhausted dataset is replaced when its slot is due again, not at once.
     """
@@ -193,7 +186,7 @@ class InterleaveDatasetIterator(ChunkIterator[T]):
         return self._opener.open(slot)
 
     def _open_ahead(self, start: bool = False) -> None:
-        """Open ahead what is to be read next."""
+        """Open ahead the datasets that are read next."""
         slots = self._slots[self._next_slot :] + self._slots[: self._next_slot]
         count = self._opened_ahead if self._opener.in_threads else 1
         last = min(self._next_dataset + count, len(self._datasets))

@@ -175,7 +175,7 @@ class IteratorOpener:
     def ahead(
         self, slots: Iterable[CycleSlot], more: Iterable[CycleSlot], start: bool = False
     ) -> None:
-        """Open ahead, concurrently, what is to be read next.
+        """Open ahead, concurrently, the datasets that are read next.
 
         Args:
             slots: Slots of the cycle.

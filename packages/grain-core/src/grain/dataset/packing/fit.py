@@ -26,7 +26,7 @@ class PackIterDataset(IterDataset[dict[str, Any]], abc.ABC):
     """Sequences packed into bins; a set of bins is returned when an element fits into none of them.
 
     Each feature comes with `<name>_segment_ids`, which number the sequences of a bin from 1 on with
-    0 for padding, and with `<name>_positions` inside of each sequence.
+    0 for padding, and with `<name>_positions` inside each sequence.
 
     Args:
         parent: A dataset of dictionaries of arrays. An array that is longer than its bin is an error;

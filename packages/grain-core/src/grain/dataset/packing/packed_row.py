@@ -29,7 +29,7 @@ class Layout:
         alignments: Numbers at multiples of which sequences start.
         segmented: For each feature, whether it gets segment ids and positions.
         mark_names: The names of segment ids and positions of each feature.
-        loose: Meta features without a length; their values are listed, not laid into cells.
+        loose: Meta features without a length; their values are returned as a list.
         positions: The numbers 0, 1, 2, …, to copy from.
     """
 

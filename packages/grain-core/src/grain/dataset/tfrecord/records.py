@@ -9,20 +9,13 @@ import struct
 import weakref
 import zlib
 from collections.abc import Sequence
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, Any, cast
 
-from grain._lazy import LazyModule
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
-from grain.dataset.node import ExecutionTrait
+from grain.dataset.node import ExecutionTrait, lines
 from grain.dataset.tfrecord.crc32c import masked_crc32c
-
-# Few nodes are fingerprinted, and none by a worker.
-if TYPE_CHECKING:
-    from grain.dataset.fingerprint import lines
-else:
-    lines = LazyModule("grain.dataset.fingerprint.lines")
 
 # A record is its length, the checksum of that, its bytes, and the checksum of those.
 _HEADER = struct.Struct("<QI")
