@@ -1,6 +1,6 @@
-"""Arrays in named shared memory, for users who pass arrays between processes of their own.
+"""Arrays in named shared memory, for programs that pass arrays between their own processes.
 
-grain's own workers do not use these: their results travel in memory that has no name.
+The workers of this library do not use them: their results travel in memory without a name.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = ["MultiprocessingOptions", "SharedMemoryArray", "SharedMemoryArrayMeta
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SharedMemoryArrayMetadata:
-    """What another process needs to find a `SharedMemoryArray`.
+    """The data with which another process opens a `SharedMemoryArray`.
 
     Attributes:
-      name: the name of the shared memory.
-      shape: the shape of the array.
-      dtype: the type of its elements.
+        name: Name of the shared memory.
+        shape: Shape of the array.
+        dtype: Type of its elements.
     """
 
     name: str
@@ -37,9 +37,9 @@ class SharedMemoryArrayMetadata:
     dtype: DTypeLike
 
     def close_and_unlink_shm(self) -> None:
-        """Removes the shared memory, for an array that nobody opens any more.
+        """Remove the shared memory, once no process will open it any more.
 
-        Arrays that are open already stay valid. Raises FileNotFoundError if the memory is gone.
+        Open arrays stay valid. Raise FileNotFoundError if the memory is gone.
 
         >>> metadata = SharedMemoryArray((2, 3), np.int32).metadata
         >>> metadata.close_and_unlink_shm()
@@ -50,11 +50,11 @@ class SharedMemoryArrayMetadata:
 
 
 class SharedMemoryArray(np.ndarray[Any, Any]):
-    """A numpy array over named shared memory, which goes to another process without being copied.
+    """A numpy array over named shared memory, which is passed to another process without a copy.
 
-    Pickling it, or sending its `metadata` to be opened with `from_metadata`, passes on the memory
-    itself. Memory with a name stays until someone removes it: the last process to use the array
-    must call `unlink_on_del`.
+    Pickling it, or sending its `metadata` to be opened with `from_metadata`, passes on the memory itself.
+    Memory with a name exists until it is removed: the last process to use the array must call
+    `unlink_on_del`.
 
     >>> array = SharedMemoryArray((2, 3), np.int32)
     >>> array[:] = 7
@@ -73,7 +73,7 @@ class SharedMemoryArray(np.ndarray[Any, Any]):
     _outstanding_del_requests: ClassVar[threading.Semaphore | None] = None
 
     def __new__(cls, shape: Iterable[int], dtype: DTypeLike = float) -> SharedMemoryArray:
-        """Makes new shared memory and an array of zeros over all of it."""
+        """Create shared memory and an array of zeros over all of it."""
         shape = tuple(shape)
         dtype = np.dtype(dtype)
         memory = SharedMemory(create=True, size=math.prod(shape) * dtype.itemsize)
@@ -83,37 +83,38 @@ class SharedMemoryArray(np.ndarray[Any, Any]):
     def from_shared_memory(
         cls, shm: SharedMemory, shape: Any, dtype: DTypeLike
     ) -> SharedMemoryArray:
-        """An array over the start of `shm`, which must be large enough."""
+        """Return an array over the start of `shm`, which must be large enough."""
         return _over(cls, shm, shape, dtype)
 
     @classmethod
     def from_metadata(cls, metadata: SharedMemoryArrayMetadata) -> SharedMemoryArray:
-        """Opens an array that another process has made."""
+        """Open an array that another process has created."""
         return cls.from_shared_memory(
             SharedMemory(name=metadata.name), metadata.shape, metadata.dtype
         )
 
     @property
     def metadata(self) -> SharedMemoryArrayMetadata:
-        """How another process can open this array; only for arrays that lie in shared memory."""
+        """The data with which another process opens this array; only for arrays in shared memory."""
         if self.shm is None:
             raise AssertionError(
-                "This array is a copy and does not lie in shared memory: it has no metadata."
+                "This array is a copy outside of shared memory and has no metadata. Use the metadata of "
+                "the original array."
             )
         return SharedMemoryArrayMetadata(self.shm.name, self.shape, self.dtype)
 
     def unlink_on_del(self) -> None:
-        """Makes this object remove the shared memory when it goes; others may still use theirs."""
+        """Remove the shared memory when this object is collected; open arrays stay valid."""
         self._unlink_on_del = True
 
     @classmethod
     def enable_async_del(cls, num_threads: int = 1, max_outstanding_requests: int = 50) -> None:
-        """Has arrays closed and removed by background threads from now on.
+        """Close and remove arrays in background threads from now on.
 
         Args:
-          num_threads: how many threads.
-          max_outstanding_requests: how many arrays may wait for them, each with its memory and an
-            open file, before deleting another one waits too.
+            num_threads: Number of threads.
+            max_outstanding_requests: Most arrays that wait for the threads, each with its memory and an
+                open file; deleting further arrays blocks.
         """
         with cls._lock:
             if cls._del_thread_pool is None:
@@ -130,21 +131,21 @@ class SharedMemoryArray(np.ndarray[Any, Any]):
 
     @classmethod
     def close_shm_async(cls, shm: SharedMemory, unlink: bool) -> None:
-        """Closes `shm`, and removes it if `unlink`, in a thread of `enable_async_del`."""
+        """Close `shm`, and remove it if `unlink`, in a thread of `enable_async_del`."""
         pool, requests = cls._del_thread_pool, cls._outstanding_del_requests
         if pool is None or requests is None:
             raise AssertionError("Call SharedMemoryArray.enable_async_del() first.")
         requests.acquire()
         try:
             done = pool.submit(cls._close_shm, shm, unlink)
-        except RuntimeError:  # the interpreter is exiting and takes no more work
+        except RuntimeError:  # the interpreter is exiting and accepts no more tasks
             requests.release()
             cls._close_shm(shm, unlink)
         else:
             done.add_done_callback(lambda _: requests.release())
 
     def __array_finalize__(self, obj: NDArray[Any] | None) -> None:
-        # A view has a base, a copy has none; only the view lies in the memory of `obj`.
+        # A view has a base, a copy has none; only a view lies in the memory of `obj`.
         self.shm = getattr(obj, "shm", None) if self.base is not None else None
         self._unlink_on_del = False
 
@@ -164,8 +165,8 @@ class SharedMemoryArray(np.ndarray[Any, Any]):
         return _over, (type(self), self.shm, self.shape, self.dtype, offset, self.strides)
 
     def __del__(self) -> None:
-        # Views have the array they look into as their base; it lives until the last of them goes.
-        # Nothing here is a global of this module: when the interpreter exits they go first.
+        # A view has the array it was made of as its base, which lives as long as its views. Globals of
+        # this module are not used here: they are gone first when the interpreter exits.
         shm = getattr(self, "shm", None)
         if shm is None or not isinstance(self.base, self._memory_type):
             return

@@ -423,7 +423,7 @@ def test_what_was_computed_ahead_before_is_tuned_as_a_whole() -> None:
     tuned = tuning.run_with(ds, some)
     assert candidate_of(tuned) == some
     assert type(tuned._parent).__name__ == "PrefetchIterDataset"
-    assert tuned._worker_init_fn is ds._worker_init_fn
+    assert tuned.worker_init_fn is ds.worker_init_fn
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Workers that wait for each other, so that it does not depend on the machine who gets something to do."""
+"""Workers that wait for each other, so that work is spread whatever the speed of the machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PATIENCE = 60  # seconds; only a bound for what would otherwise hang
 class Meeting:
     """A slow function whose workers wait for each other until `count` of them have been asked.
 
-    In this process it waits for nobody.
+    In this process it does not wait.
     """
 
     def __init__(self, directory: Path, count: int = 2):
@@ -40,6 +40,6 @@ def new_meeting(tmp_path: Path, name: str, count: int = 2) -> Meeting:
 
 
 def assert_spread(pids: list[int], count: int) -> None:
-    """All workers took part, and nobody else."""
+    """Assert that all workers took part, and this process did not."""
     assert os.getpid() not in pids
     assert len(set(pids)) == count

@@ -62,7 +62,7 @@ class OwnIterator(grain.DatasetIterator):
 
 
 class Lines(grain.IterDataset):
-    """A stream that nobody can divide, as a reader of a file is one; some lines cannot be read."""
+    """A stream that cannot be divided, such as the lines of a file; some lines cannot be read."""
 
     def __init__(self, first: int, count: int, bad: tuple[int, ...] = ()):
         super().__init__()

@@ -440,7 +440,7 @@ def test_after_an_interrupt_the_stream_goes_on_where_it_was(kind: str, tmp_path:
             threads[1].start()
             take_all(iterator)
             assert found == expected
-        # The state that was told after the interrupt is that of what had been given.
+        # The state after the interrupt is that of the elements delivered before it.
         with iter(without_waiting) as alone:
             alone.set_state(state)
             assert list(alone) == expected[given:]

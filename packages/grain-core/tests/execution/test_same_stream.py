@@ -34,7 +34,7 @@ from .pipelines import (
 pytestmark = pytest.mark.filterwarnings("ignore:Transformation")
 
 ALL_COUNTS = (1, 2, 3, 5)
-# Workers take a while to start: the pipelines of the table share the counts among them, unless told.
+# Workers take a while to start: the pipelines share the worker counts, unless a test names one.
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 SHARED_COUNTS = [ALL_COUNTS] if THOROUGH else [(1, 3), (2,), (5,), (2,)]
 
@@ -215,16 +215,16 @@ def test_a_loader_gives_the_same_with_any_number_of_workers(name: str) -> None:
                 assert _comparable(iterator.get_state()) == _comparable(states[number + 1])
             assert next(iterator, "the end") == "the end"
             for place in (5, 0, len(elements)):
-                # Told without workers, restored with them.
+                # Saved without workers, restored with them.
                 iterator.set_state(states[place])
                 found = list(iterator)
                 assert len(found) == len(elements) - place
                 for one, other in zip(found, elements[place:], strict=True):
                     np.testing.assert_array_equal(one, other)
-            told = iterator.get_state()
-        # Told with workers, restored without them.
+            saved = iterator.get_state()
+        # Saved with workers, restored without them.
         with iter(grain.DataLoader(**options)) as alone:
-            alone.set_state(told)
+            alone.set_state(saved)
             assert next(alone, "the end") == "the end"
 
 

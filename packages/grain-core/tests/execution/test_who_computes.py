@@ -150,14 +150,14 @@ def test_worker_init_fn_is_called_in_each_worker_with_its_index_and_their_number
     def init(index: int, count: int) -> None:
         os.environ["GRAIN_TEST_WORKER"] = f"{index} of {count}"
 
-    def told(x: int) -> str:
+    def describe(x: int) -> str:
         three(x)
         return os.environ["GRAIN_TEST_WORKER"]
 
-    ds = rows(100).map(told).mp_prefetch(grain.MultiprocessingOptions(3), worker_init_fn=init)
+    ds = rows(100).map(describe).mp_prefetch(grain.MultiprocessingOptions(3), worker_init_fn=init)
     assert set(ds) == {"0 of 3", "1 of 3", "2 of 3"}
 
-    class Told(grain.transforms.Map):
+    class Describe(grain.transforms.Map):
         def map(self, element: int) -> str:
             two(element)
             return os.environ["GRAIN_TEST_WORKER"]
@@ -165,7 +165,7 @@ def test_worker_init_fn_is_called_in_each_worker_with_its_index_and_their_number
     loader = grain.DataLoader(
         data_source=grain.RangeDataSource(0, 100, 1),
         sampler=grain.IndexSampler(num_records=100, num_epochs=1),
-        operations=[Told()],
+        operations=[Describe()],
         worker_count=2,
         worker_init_fn=init,
     )

@@ -1,4 +1,4 @@
-"""Memory of large batches is used again, but never while anybody can still see it."""
+"""The memory of large batches is reused, but never while an array over it is alive."""
 
 import gc
 import threading
@@ -32,7 +32,7 @@ def test_memory_is_used_again_once_the_array_is_gone():
         lambda array: np.asarray(memoryview(array)[5:])[1:],
     ],
 )
-def test_whoever_looks_at_memory_keeps_it(look):
+def test_a_view_of_the_memory_keeps_it(look):
     pool = BufferPool()
     array = pool.take(MIB)
     array[:] = 7

@@ -50,7 +50,7 @@ class ProcessPrefetchIterDataset(TransparentIterDataset[T]):
     ):
         super().__init__(parent)
         self._options = options
-        self._worker_init_fn = worker_init_fn
+        self.worker_init_fn = worker_init_fn
 
     execution_trait = ExecutionTrait.TRANSPARENT
 
@@ -60,7 +60,7 @@ class ProcessPrefetchIterDataset(TransparentIterDataset[T]):
         if prefetcher is None:
             iterator = self._parent.__iter__()
         else:
-            iterator = prefetcher(self._parent, self._options, self._worker_init_fn)
+            iterator = prefetcher(self._parent, self._options, self.worker_init_fn)
         return iterator
 
     def __str__(self) -> str:

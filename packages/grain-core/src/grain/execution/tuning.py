@@ -341,24 +341,24 @@ def run_with(ds: IterDataset[T], candidate: TuningCandidate) -> IterDataset[T]:
 def read_with(ds: Any, options: ReadOptions) -> Any:
     """Return a copy of a dataset with other read options and without prefetch operations."""
     if isinstance(ds, (ProcessPrefetchIterDataset, ThreadPrefetchIterDataset, TunedIterDataset)):
-        return read_with(ds._parent, options)
+        return read_with(ds.parents[0], options)
     if isinstance(ds, PrefetchIterDataset):
-        return PrefetchIterDataset(ds._parent, options, ds.allow_nones)
+        return PrefetchIterDataset(ds.parents[0], options, ds.allow_nones)
     changed = copy.copy(ds)
     changed._parents = tuple(
         read_with(parent, options) if isinstance(parent, IterDataset) else parent
-        for parent in ds._parents
+        for parent in ds.parents
     )
     return changed
 
 
 def _worker_init_fn(ds: Any) -> Callable[[int, int], None] | None:
     """Return the `worker_init_fn` of an `mp_prefetch` in the dataset, if there is one."""
-    if isinstance(ds, ProcessPrefetchIterDataset) and ds._worker_init_fn is not None:
-        return ds._worker_init_fn
-    found = (_worker_init_fn(parent) for parent in ds._parents)
+    if isinstance(ds, ProcessPrefetchIterDataset) and ds.worker_init_fn is not None:
+        return ds.worker_init_fn
+    found = (_worker_init_fn(parent) for parent in ds.parents)
     return next((function for function in found if function is not None), None)
 
 
 def _reads_map_dataset(ds: Any) -> bool:
-    return isinstance(ds, PrefetchIterDataset) or any(map(_reads_map_dataset, ds._parents))
+    return isinstance(ds, PrefetchIterDataset) or any(map(_reads_map_dataset, ds.parents))

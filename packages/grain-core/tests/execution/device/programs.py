@@ -38,7 +38,7 @@ def run_job(program: str, processes: int, devices: int) -> list[str]:
     """What each process of a `jax.distributed` job wrote to stdout; all of them must end well."""
     for _ in range(3):
         codes, said = _try_job(program, processes, devices)
-        # Somebody else may take the port between its choice and its use.
+        # Another program may take the port between its choice and its use.
         if not any("already in use" in error for _, error in said):
             break
     assert codes == [0] * processes, said

@@ -1,5 +1,7 @@
-"""A batch on the device keeps its values, whoever made it and whatever happens to the iterator; and
-where JAX can take memory as it is, nothing is copied."""
+"""A batch on the device keeps its values, however it was made and whatever happens to the iterator.
+
+Where JAX can use memory in place, nothing is copied.
+"""
 
 from __future__ import annotations
 

@@ -52,6 +52,6 @@ def test_a_program_that_ends_in_the_middle_ends_in_silence() -> None:
 
 @pytest.mark.parametrize("_again", range(4))
 def test_a_program_that_ends_while_elements_are_put_on_the_device_ends_in_silence(_again) -> None:
-    # If nobody waited for the threads, about every second run would be aborted.
+    # Without the wait for the threads, about every second run would be aborted.
     finished = run_alone("dropping.py")
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, "ends\n", "")

@@ -1,4 +1,4 @@
-"""Sources whose reads wait until they are let go, and a clock that goes only when it is told to."""
+"""Sources whose reads wait at a gate, and a clock that the test advances."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Clock:
         return self.computed
 
     def wait(self, seconds: float) -> None:
-        """Time goes by, nobody computes."""
+        """Let time pass without computation."""
         self.now += seconds
 
     def compute(self, seconds: float) -> None:
-        """Time goes by in which the consumer computes."""
+        """Let time pass in which the consumer computes."""
         self.now += seconds
         self.computed += seconds
 
@@ -52,7 +52,7 @@ class GatedSource:
 
     Args:
       length: how many numbers there are.
-      is_open: whether a read of an index may go on; asked whenever something changes.
+      is_open: whether a read of an index may pass; evaluated on every change.
       on_read: called with the index when a read begins.
     """
 

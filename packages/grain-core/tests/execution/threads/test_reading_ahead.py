@@ -50,7 +50,7 @@ def test_data_in_memory_that_is_read_as_fast_as_it_is_consumed_starts_no_thread(
 
 
 def test_slow_elements_are_read_by_all_threads_at_the_same_time(clock, gated):
-    """From the 11th element on, nobody gets through before all sixteen readers are inside."""
+    """From the 11th element on, no read passes before all sixteen readers are inside."""
     source = gated(
         200,
         is_open=lambda source, index: index < 10 or source.most_inside >= 16,

@@ -14,7 +14,7 @@ ALONE = 0.01
 
 
 class Machine:
-    """Reads blocks of one element with as many threads as it is told to, on a clock of its own.
+    """Reads blocks of one element with a given number of threads, on its own clock.
 
     Args:
       gain: by how many times so many threads are faster than one.
@@ -76,7 +76,7 @@ def test_reads_that_compute_begin_with_one_thread_and_stay_there_if_more_bring_n
     machine = Machine(ThreadCount(16, ALONE, waits=False), in_each_others_way, lambda threads: 1.0)
     machine.read(2000)
     assert machine.count.now == 1
-    # Two were tried, and told enough.
+    # Two threads were tried, which was enough evidence.
     assert set(machine.levels) == {1, 2}
     assert machine.levels.count(2) < 100
 

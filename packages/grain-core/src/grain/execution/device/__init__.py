@@ -1,4 +1,4 @@
-"""The last mile: elements on the devices of JAX before they are asked for."""
+"""Placement of elements on JAX devices, ahead of the consumer."""
 
 from grain.execution.device.mesh import to_mesh
 from grain.execution.device.put import device_put

@@ -1,4 +1,4 @@
-"""Whether arrays can be divided over a mesh, and which dimension of which leaf is to blame if not."""
+"""Checks whether arrays can be divided over a mesh, and messages that name the leaf and dimension if not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 def each_leaf(
     function: Callable[[str, Any, Any], Any], places: Any, is_place: Any, tree: Any
 ) -> Any:
-    """Applies `function(path, place, leaf)` to each leaf of `tree`; `places` is a prefix of it."""
+    """Apply `function(path, place, leaf)` to each leaf of `tree`; `places` is a prefix of it."""
     from jax.tree_util import keystr, tree_map_with_path
 
     def below(prefix: Any, place: Any, subtree: Any) -> Any:
@@ -22,7 +22,7 @@ def each_leaf(
 
 
 def undivided(element: Any, shardings: Any) -> str | None:
-    """What is wrong with an element that `jax.device_put` refused, if it is a matter of shapes."""
+    """Return why `jax.device_put` refused an element, if its shapes are the reason."""
     from jax.sharding import NamedSharding
 
     found: list[str] = []
@@ -35,17 +35,17 @@ def undivided(element: Any, shardings: Any) -> str | None:
     try:
         each_leaf(look, shardings, None, element)
     except (TypeError, ValueError, KeyError):
-        return None  # Not even the structures fit: JAX has said so.
+        return None  # The structures differ, which the error of JAX says.
     return found[0] if found else None
 
 
 def describe_mesh(mesh: Any) -> str:
-    """The axes of a mesh and how long they are: `data=4, model=2`."""
+    """Return the axes of a mesh and their sizes: `data=4, model=2`."""
     return ", ".join(f"{name}={size}" for name, size in mesh.shape.items())
 
 
 def axes_of(spec: Any, dimension: int) -> tuple[str, ...]:
-    """The names of the mesh axes over which a dimension is divided."""
+    """Return the names of the mesh axes over which a dimension is divided."""
     names = spec[dimension] if dimension < len(spec) else None
     if isinstance(names, str):
         return (names,)
@@ -53,7 +53,7 @@ def axes_of(spec: Any, dimension: int) -> tuple[str, ...]:
 
 
 def shard_counts(sharding: Any) -> list[int]:
-    """Into how many parts each dimension of the spec is cut over the whole mesh."""
+    """Return the number of shards of each dimension of the spec over the whole mesh."""
     sizes = sharding.mesh.shape
     return [
         math.prod(sizes[name] for name in axes_of(sharding.spec, dimension))
@@ -62,8 +62,8 @@ def shard_counts(sharding: Any) -> list[int]:
 
 
 def local_shard_counts(sharding: Any) -> list[int]:
-    """How many of those parts of each dimension are on devices of this process."""
-    # An array with one row per part shows which parts a device has.
+    """Return the number of shards of each dimension on devices of this process."""
+    # An array with one row per shard shows which shards a device has.
     shape = tuple(shard_counts(sharding))
     indices = sharding.addressable_devices_indices_map(shape).values()
     return [
@@ -73,13 +73,13 @@ def local_shard_counts(sharding: Any) -> list[int]:
 
 
 def problems(path: str, shape: tuple[int, ...], sharding: Any, counts: list[int]) -> list[str]:
-    """Why an array of this shape cannot be spread; `counts` is how many parts each dimension gives."""
+    """Return why an array of this shape cannot be divided into `counts` shards per dimension."""
     spec, mesh = sharding.spec, sharding.mesh
     placed = f"Its shape is {tuple(shape)}, its spec {spec}, the mesh {describe_mesh(mesh)}."
     if len(spec) > len(shape):
         return [
-            f"{path} has {len(shape)} dimensions, and its spec says how to divide {len(spec)}. "
-            f"{placed} Give it a spec of its own, such as PartitionSpec() to have all of it everywhere."
+            f"{path} has {len(shape)} dimensions, and its spec divides {len(spec)}. {placed} Give it "
+            "another spec, such as PartitionSpec() to replicate it."
         ]
     found = []
     for dimension, count in enumerate(counts):

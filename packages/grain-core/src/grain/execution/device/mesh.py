@@ -1,4 +1,4 @@
-"""`to_mesh`: what each process reads becomes its part of arrays that span a mesh of devices."""
+"""`to_mesh`: the elements of each process become its part of arrays that span a mesh of devices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from grain.execution.device.dividing import (
 )
 from grain.execution.device.placing import place_ahead, require_jax
 
-# Kinds of numpy types that no device has: objects, text, bytes, dates and times.
+# Kinds of numpy types without a device representation: objects, text, bytes, dates and times.
 _NO_NUMBERS = "OSUMm"
 
 
@@ -31,22 +31,22 @@ def to_mesh(
     cpu_buffer_size: int = 4,
     device_buffer_size: int = 2,
 ) -> IterDataset[Any]:
-    """Makes global arrays of elements, over all devices of a mesh, before they are asked for.
+    """Make global arrays of elements, over all devices of a mesh, ahead of the consumer.
 
-    Each process gives what it read, and the arrays are as large as all of it together, as
-    `jax.make_array_from_process_local_data` puts it together: with the first dimension divided over
-    two processes, batches of 16 become batches of 32. In one process, elements keep their shapes.
+    Each process contributes its elements to arrays of the combined size, as
+    `jax.make_array_from_process_local_data` does: with the first dimension divided over two processes,
+    batches of 16 become batches of 32. In one process, elements keep their shapes.
 
-    All processes must come to the same number of elements of the same shapes; see `drop_remainder` of
+    All processes must have the same number of elements of the same shapes; see `drop_remainder` of
     `batch`, and `grain.experimental.batch_and_pad`.
 
     Args:
-      ds: what this process reads.
-      mesh: a `jax.sharding.Mesh`.
-      spec: a `jax.sharding.PartitionSpec` for all leaves of the elements, or a tree of them that is a
-        prefix of the elements: `{"image": P("data"), "mean": P()}`.
-      cpu_buffer_size: how many elements are kept ready in host memory.
-      device_buffer_size: how many are kept ready on the devices, besides the one in use.
+        ds: The dataset of this process.
+        mesh: A `jax.sharding.Mesh`.
+        spec: A `jax.sharding.PartitionSpec` for all leaves of the elements, or a tree of them that is a
+            prefix of the elements: `{"image": P("data"), "mean": P()}`.
+        cpu_buffer_size: Elements kept ready in host memory.
+        device_buffer_size: Elements kept ready on the devices, besides the one in use.
     """
     jax = require_jax("to_mesh")
     if not isinstance(mesh, jax.sharding.Mesh):
@@ -82,7 +82,7 @@ def _sharding(mesh: Any, spec: Any) -> Any:
 
 
 class _Leaf:
-    """One leaf of the elements: its path, its sharding, and the shapes that are known to fit."""
+    """One leaf of the elements: its path, its sharding, and the shapes found to fit."""
 
     def __init__(self, path: str, sharding: Any):
         self.path = path
@@ -100,12 +100,12 @@ class _Leaf:
     def _check(self, array: Any) -> None:
         if array.dtype.kind in _NO_NUMBERS:
             raise TypeError(
-                f"{self.path} is an array of {array.dtype}, which no device can hold. Leave it out, or "
-                "make numbers of it, with `map` before `to_mesh`."
+                f"{self.path} is an array of {array.dtype}, which no device can hold. Remove it, or convert "
+                "it to numbers, with `map` before `to_mesh`."
             )
         if 0 in self._counts:
             raise ValueError(
-                f"This process has no device in the mesh over which {self.path} is to be spread."
+                f"This process has no device in the mesh over which {self.path} is divided."
             )
         found = problems(self.path, array.shape, self.sharding, self._counts)
         if found:
@@ -128,12 +128,12 @@ def _look(value: Any) -> str:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class MeshPlacement:
-    """Places elements on a mesh: each process its part."""
+    """Placement on a mesh: each process contributes its part."""
 
     mesh: Any
     tree: Any
     shardings: Any
-    # What was found out about the leaves, by the structure of the elements: mostly one.
+    # Leaves by the structure of the elements; mostly there is one structure.
     _known: dict[Any, list[_Leaf]] = dataclasses.field(
         default_factory=dict, init=False, compare=False
     )
@@ -142,7 +142,7 @@ class MeshPlacement:
         return f"to_mesh({describe_mesh(self.mesh)}; {self.tree})"
 
     def place(self, element: Any) -> Any:
-        """The element as arrays over the mesh."""
+        """Return the element as arrays over the mesh."""
         jax = require_jax("to_mesh")
         values, structure = jax.tree_util.tree_flatten(element)
         leaves = self._known.get(structure)
@@ -152,7 +152,7 @@ class MeshPlacement:
         return structure.unflatten(placed)
 
     def spec(self, spec: Any) -> Any:
-        """The shapes of the arrays that all processes make together."""
+        """Return the shapes of the arrays of all processes together."""
         jax = require_jax("to_mesh")
         values, structure = jax.tree_util.tree_flatten(spec)
         return structure.unflatten(

@@ -1,4 +1,4 @@
-"""A dataset whose elements are placed on devices one by one, ahead of the consumer."""
+"""Datasets whose elements are placed on devices one by one, ahead of the consumer."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from grain.execution.thread_prefetch import ThreadPrefetchIterDataset
 
 
 class Placement(Protocol):
-    """Puts elements where they belong; its `repr` says where that is."""
+    """Moves elements to devices; its `repr` names the destination."""
 
     def place(self, element: Any) -> Any:
-        """The element on its devices."""
+        """Return the element on its devices."""
 
     def spec(self, spec: Any) -> Any:
-        """What a placed element looks like, given what it looked like before."""
+        """Return the spec of placed elements, given the spec of the elements."""
 
 
 def require_jax(function: str) -> Any:
-    """The module `jax`, or an error that says how to get it."""
+    """Return the module `jax`, or raise an error that says how to install it."""
     try:
         import jax
     except ImportError as error:
@@ -39,11 +39,11 @@ def require_jax(function: str) -> Any:
 def place_ahead(
     ds: IterDataset[Any], placement: Placement, cpu_buffer_size: int, device_buffer_size: int
 ) -> IterDataset[Any]:
-    """Elements read ahead in host memory, placed, and kept ready where they were placed."""
+    """Return a dataset that prefetches in host memory, places elements, and prefetches on the devices."""
     if not isinstance(ds, (IterDataset, MapDataset)):
         raise TypeError(
-            f"Expected an IterDataset whose elements go to devices, got a {type(ds).__name__}. "
-            "What a DataLoader reads can be read from a `MapDataset.source(...).to_iter_dataset()`."
+            f"Expected an IterDataset whose elements are placed on devices, got a {type(ds).__name__}. "
+            "Instead of a DataLoader, use `MapDataset.source(...).to_iter_dataset()`."
         )
     ready = ThreadPrefetchIterDataset(ds, prefetch_buffer_size=cpu_buffer_size)
     placed = PlacedIterDataset(ready, placement)
@@ -53,8 +53,7 @@ def place_ahead(
 class PlacedIterDataset(TransparentIterDataset[Any]):
     """The parent's elements, on devices.
 
-    It is no function of elements that anybody may compute: only this process has the devices, so
-    worker processes below or above it never see it.
+    Only this process has the devices, so the node is ordered and never sent to workers.
     """
 
     def __init__(self, parent: IterDataset[Any], placement: Placement):
@@ -69,7 +68,7 @@ class PlacedIterDataset(TransparentIterDataset[Any]):
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            f"{self} cannot be sent to another process, for its devices belong to this one. Put "
+            f"{self} cannot be sent to another process, because its devices belong to this one. Call "
             "`mp_prefetch` before `device_put` or `to_mesh`, which come last."
         )
 
@@ -80,27 +79,29 @@ class PlacedIterDataset(TransparentIterDataset[Any]):
 
 
 class PlacedDatasetIterator(ChunkIterator[Any]):
-    """Places one element at a time: whoever asks for one never fills a device with more."""
+    """Places one element at a time, so that requesting one never fills a device with more."""
 
     def __init__(self, parent: DatasetIterator[Any], placement: Placement):
         super().__init__(parent)
         self._placement = placement
-        self._held = END  # What is left, in host memory, of the parent's last chunk.
-        self._behind: Callable[[], Any] | None = None  # The state after the last one taken of it.
+        self._held = END  # Rest of the parent's last chunk, in host memory.
+        self._snapshot: Callable[[], Any] | None = (
+            None  # State function after its last taken element.
+        )
 
     def __str__(self) -> str:
         return f"PlacedDatasetIterator({self._placement!r})"
 
     def _pull(self, limit: int) -> Chunk:
         del limit
-        chunk, self._held, self._behind = self._held, END, None
+        chunk, self._held, self._snapshot = self._held, END, None
         if not chunk.elements:
             chunk = self._parent.next_chunk(1)
         if not chunk.elements:
             return END
         element, state_after = chunk.elements[0], chunk.state_after
         self._held = chunk.rest(1)
-        self._behind = lambda: state_after(0)
+        self._snapshot = lambda: state_after(0)
         try:
             placed = None if element is None else self._placement.place(element)
         except Exception as error:
@@ -109,8 +110,8 @@ class PlacedDatasetIterator(ChunkIterator[Any]):
         return Chunk([placed], state_after, chunk.live)
 
     def _live_state(self) -> Any:
-        return self._parent.get_state() if self._behind is None else self._behind()
+        return self._parent.get_state() if self._snapshot is None else self._snapshot()
 
     def _restore(self, state: Any) -> None:
-        self._held, self._behind = END, None
+        self._held, self._snapshot = END, None
         self._parent.set_state(state)

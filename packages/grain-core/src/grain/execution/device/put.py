@@ -1,4 +1,4 @@
-"""`device_put`: whole elements on a device, or spread over the devices of a sharding."""
+"""`device_put`: whole elements on a device, or divided over the devices of a sharding."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from grain.tree import map_leaves
 def device_put(
     ds: IterDataset[Any], device: Any, *, cpu_buffer_size: int = 4, device_buffer_size: int = 2
 ) -> IterDataset[Any]:
-    """Moves elements to a device, or spreads them over devices, before they are asked for.
+    """Move elements to a device, or divide them over devices, ahead of the consumer.
 
-    In a job of several processes, every process must have the same elements; `to_mesh` is for
-    processes that each read a part of the batch.
+    In a job of several processes, every process must have the same elements; `to_mesh` is for processes
+    that each read a part of the batch.
 
     Args:
-      ds: what is read.
-      device: what `jax.device_put` takes: a `jax.Device`, a `jax.sharding.Sharding`, or a tree of
-        them that is a prefix of the elements.
-      cpu_buffer_size: how many elements are kept ready in host memory.
-      device_buffer_size: how many are kept ready on the device, besides the one in use.
+        ds: The dataset.
+        device: Argument of `jax.device_put`: a `jax.Device`, a `jax.sharding.Sharding`, or a tree of them
+            that is a prefix of the elements.
+        cpu_buffer_size: Elements kept ready in host memory.
+        device_buffer_size: Elements kept ready on the device, besides the one in use.
     """
     require_jax("device_put")
     return place_ahead(ds, DevicePut(device), cpu_buffer_size, device_buffer_size)
@@ -33,7 +33,7 @@ def device_put(
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class DevicePut:
-    """Places elements as `jax.device_put` does."""
+    """Placement by `jax.device_put`."""
 
     device: Any
 
@@ -41,7 +41,7 @@ class DevicePut:
         return f"device_put({self.device})"
 
     def place(self, element: Any) -> Any:
-        """The element on the device; an error says which leaf cannot be divided."""
+        """Return the element on the device; an error names the leaf that cannot be divided."""
         jax = require_jax("device_put")
         try:
             return jax.device_put(element, self.device)
@@ -52,7 +52,7 @@ class DevicePut:
             raise ValueError(reason) from error
 
     def spec(self, spec: Any) -> Any:
-        """The same shapes; types as JAX has them, without 64 bits unless they are enabled."""
+        """Return the same shapes with the types of JAX, without 64 bits unless they are enabled."""
         jax = require_jax("device_put")
 
         def leaf(value: Any) -> ShapeDtypeStruct:
