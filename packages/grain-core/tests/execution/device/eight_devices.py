@@ -132,7 +132,7 @@ def message_of(ds: Any) -> str:
         ({"x": P(None, "model"), "y": P()}, "Dimension 1 of element['x'] has size 5, which does not "
                                             "divide by 2, the size of mesh axis 'model'"),
         ({"x": P(), "y": P("data")}, "Dimension 0 of element['y'] has size 6"),
-        (P("model", None), "element['y'] has 1 dimensions, and its spec says how to divide 2"),
+        (P("model", None), "element['y'] has 1 dimensions, and its spec divides 2"),
     ],
     ids=["rows", "two axes", "columns", "second leaf", "too few dimensions"],
 )  # fmt: skip
@@ -199,7 +199,7 @@ def test_a_spec_that_does_not_fit_the_elements_is_shown_with_what_they_look_like
 def test_a_leaf_that_no_device_can_hold_is_named(value: Any) -> None:
     elements = [{"good": 1, "bad": np.array(value)}]
     ds = grain.MapDataset.source(elements).to_iter_dataset()
-    with pytest.raises(TypeError, match=r"element\['bad'\] is an array of .*Leave it out"):
+    with pytest.raises(TypeError, match=r"element\['bad'\] is an array of .*Remove it"):
         next(iter(to_mesh(ds, MESH, P())))
 
 
