@@ -304,12 +304,11 @@ NO_STREAM = {
 }
 # Methods that make no stream of their own, or that the tests use themselves.
 # The members of nodes make no dataset.
-_NODE_MEMBERS = {
+_NODE_MEMBERS = {name for name in vars(DatasetNode) if name != "pipe"} | {
     name
-    for kind in (DatasetNode, grain.MapDataset, grain.IterDataset)
+    for kind in (grain.MapDataset, grain.IterDataset)
     for name in vars(kind)
-    if name.startswith(("is_", "read_", "fingerprint", "make_", "known_", "execution_", "infer_"))
-    or name in ("default_seed", "describe_sources", "own_seed")
+    if name.startswith(("is_", "read_", "make_", "known_", "execution_"))
 }
 OTHER_METHODS = {"mp_prefetch", "parents", "to_iter_dataset"} | _NODE_MEMBERS
 
