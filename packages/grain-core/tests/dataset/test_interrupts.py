@@ -95,7 +95,7 @@ PIPELINES: dict[str, Callable[[Touch], grain.IterDataset]] = {
         tokens(touch), num_packing_bins=2, **PACKED
     ),
     "concatenation": lambda touch: X.ConcatThenSplitIterDataset(tokens(touch), **PACKED),
-    "below one's own iterator": lambda touch: ForwardingIterDataset(rows(20, touch).map(touch)),
+    "below a user's iterator": lambda touch: ForwardingIterDataset(rows(20, touch).map(touch)),
 }
 each_pipeline = pytest.mark.parametrize("name", PIPELINES)
 

@@ -159,8 +159,8 @@ def add_draw(x: Any, rng: np.random.Generator) -> float:
 
 def heavy(x: Any) -> Any:
     """Takes long enough for a worker to be asked."""
-    begun = time.perf_counter()
-    while time.perf_counter() - begun < 0.003:
+    started = time.perf_counter()
+    while time.perf_counter() - started < 0.003:
         pass
     return x
 

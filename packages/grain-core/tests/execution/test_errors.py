@@ -87,7 +87,7 @@ def test_an_exception_arrives_with_its_type_contents_traceback_and_notes(name: s
         assert re.search(r"In worker \d of 2:", shown)
         assert 'raise DecodingError("broken image", record=x)' in shown
         assert f'File "{__file__}"' in shown
-        # The stream goes on, as it does without workers.
+        # The stream continues, as it does without workers.
         alone = iter(build())
         expected = steps(alone)
         behind = [seen[0] for seen in expected].index("error") + 1
@@ -209,7 +209,7 @@ def test_a_stream_that_cannot_be_opened_says_so_each_time() -> None:
                 next(iterator)
 
 
-def test_an_error_in_worker_init_fn_is_told() -> None:
+def test_an_error_in_worker_init_fn_is_raised() -> None:
     def init(index: int, count: int) -> None:
         raise PermissionError(f"no license for {index} of {count}")
 

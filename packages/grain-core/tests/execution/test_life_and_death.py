@@ -49,7 +49,7 @@ def images(count: int = 200) -> grain.IterDataset:
 
 @pytest.mark.usefixtures("leaves_nothing")
 @pytest.mark.parametrize("name", KINDS)
-def test_close_leaves_nothing_and_the_state_can_still_be_told(name: str) -> None:
+def test_close_releases_everything_and_keeps_the_state(name: str) -> None:
     with iter(PIPELINES[name]()) as alone:
         expected = steps(alone, most=3)
     iterator = iter(with_workers(PIPELINES[name](), 2))
@@ -62,7 +62,7 @@ def test_close_leaves_nothing_and_the_state_can_still_be_told(name: str) -> None
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_closed_iterator_that_somebody_keeps_holds_nothing(name: str) -> None:
+def test_a_closed_iterator_holds_no_resources_while_referenced(name: str) -> None:
     before = census()
     iterator = iter(with_workers(PIPELINES[name](), 2))
     next(iterator)

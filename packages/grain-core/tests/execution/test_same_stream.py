@@ -100,7 +100,7 @@ def test_34_rows_in_batches_of_16_with_2_workers_give_16_16_and_2() -> None:
 
 
 @pytest.mark.parametrize("name", ["indices and draws", "first fit", "turns of streams"])
-def test_a_state_told_while_blocks_are_in_flight_restores_with_another_count(name: str) -> None:
+def test_a_state_taken_while_blocks_are_in_flight_restores_with_another_count(name: str) -> None:
     build = PIPELINES[name]
     expected = steps(iter(build()))
     with iter(with_workers(build(), 3, per_worker_buffer_size=4)) as first:

@@ -179,13 +179,13 @@ def test_start_prefetch_lets_workers_begin(fifo: Any) -> None:
     def tell(x: int) -> int:
         if x == 0:
             with open(path, "w") as file:
-                file.write("begun")
+                file.write("started")
         return x
 
     for dataset in (rows(9).map(tell), Lines(0, 9).map(tell), _turns(tell)):
         with iter(with_workers(dataset, 1)) as iterator:
             iterator.start_prefetch()
-            assert fifo.read() == "begun"
+            assert fifo.read() == "started"
             assert next(iterator) == 0
 
 

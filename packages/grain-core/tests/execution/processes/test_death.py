@@ -116,7 +116,7 @@ def test_a_worker_that_exits_by_itself_is_reported_with_its_exit_code(make_pool)
     assert caught.value.exitcode == 7
 
 
-def test_an_idle_workers_death_is_reported_to_whoever_waits_next(make_pool, wait_until_gone):
+def test_an_idle_workers_death_is_reported_to_the_next_call_that_waits(make_pool, wait_until_gone):
     pool = make_pool(lambda task: task, num_workers=2)
     assert pool.result(pool.submit(1, worker=0)) == 1
     os.kill(pool.pids[0], signal.SIGKILL)

@@ -103,7 +103,7 @@ def test_a_result_can_be_taken_once(make_pool):
         pool.result(12345)
 
 
-def test_a_discarded_task_gives_no_result_and_is_skipped_if_not_begun(make_pool, fifo):
+def test_a_discarded_task_gives_no_result_and_is_skipped_if_not_started(make_pool, fifo):
     path = fifo.path
 
     class Job:

@@ -93,7 +93,7 @@ def test_another_process_sees_the_array(array):
     assert int(array.sum()) == 21
 
 
-def test_memory_is_removed_only_by_an_array_that_was_told_to():
+def test_memory_is_removed_only_by_an_array_that_unlinks_on_deletion():
     array = SharedMemoryArray((8,), np.uint8)
     name = array.metadata.name
     other = SharedMemoryArray.from_metadata(array.metadata)

@@ -8,20 +8,20 @@ import textwrap
 
 import pytest
 
-# The program ends as soon as a thread has begun an element, which takes a moment. What is begun and what is
-# finished is written down with one call each, so nothing of it can be lost.
+# The program ends as soon as a thread has started an element, which takes a moment. Started and finished
+# elements are written with one call each, so that no output is lost.
 PROGRAM = """
 import os, sys, threading, time
 import grain
 
-begun = threading.Event()
+started = threading.Event()
 
 def slow(x):
     if threading.current_thread() is threading.main_thread():
         time.sleep(0.02)
         return x
-    os.write(1, b"begun ")
-    begun.set()
+    os.write(1, b"started ")
+    started.set()
     time.sleep(0.2)
     os.write(1, b"finished ")
     return x
@@ -33,7 +33,7 @@ class Slow(grain.IterDataset):
 
 def read(ds):
     iterator = iter(ds)
-    while not begun.is_set():
+    while not started.is_set():
         next(iterator)
     return iterator
 
@@ -74,28 +74,28 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
         "threads that open datasets",
     ],
 )
-def test_elements_that_were_begun_are_finished_when_the_program_ends(kind, kept):
+def test_elements_that_were_started_are_finished_when_the_program_ends(kind, kept):
     done = run(f"""
         iterator = MAKE[{kind!r}]()
         if {kept == "dropped"}:
             del iterator
     """)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("begun") == done.stdout.count("finished") > 0
+    assert done.stdout.count("started") == done.stdout.count("finished") > 0
 
 
 def test_an_element_that_never_comes_does_not_keep_the_program():
     done = run("""
         def never(x):
             if x == 3:
-                begun.set()
+                started.set()
                 threading.Event().wait()
             return x
 
         ds = grain.MapDataset.range(100).to_iter_dataset().map(never)
         iterator = iter(grain.experimental.ThreadPrefetchIterDataset(ds, prefetch_buffer_size=9))
         assert next(iterator) == 0
-        assert begun.wait(30)
+        assert started.wait(30)
         print("ends")
     """)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ends\n", "")
@@ -110,7 +110,7 @@ def test_ctrl_c_while_an_element_is_waited_for_ends_the_program_at_once_and_sile
 
         def never(x):
             if x == 3:
-                begun.set()
+                started.set()
                 main = threading.main_thread()
                 while not joining.wait(0.01):
                     pass
@@ -128,7 +128,7 @@ def test_ctrl_c_while_an_element_is_waited_for_ends_the_program_at_once_and_sile
         ds = grain.MapDataset.range(100).to_iter_dataset().map(never)
         iterator = iter(grain.experimental.ThreadPrefetchIterDataset(ds, prefetch_buffer_size=9))
         assert next(iterator) == 0
-        assert begun.wait(30)
+        assert started.wait(30)
         threading.Thread.join = watched_join
         print("ends")
     """)

@@ -375,7 +375,7 @@ def test_threads_of_an_iterator_that_is_dropped_begin_no_more_reads(clock, gated
 
 
 def test_a_reader_of_blocks_that_is_dropped_ends_its_threads(clock, gated, reading_threads):
-    """Workers have such readers; they end many of them when many streams are read by turns."""
+    """Workers have such readers; they end many of them when many streams are interleaved."""
     source = gated(
         100,
         is_open=lambda source, index: index < 10 or source.most_inside >= 3,

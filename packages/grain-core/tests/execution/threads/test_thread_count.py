@@ -108,7 +108,7 @@ def test_a_few_become_all_when_what_they_read_has_changed():
     assert machine.read(1000) == 16
 
 
-def test_threads_that_nobody_waits_for_are_not_judged():
+def test_threads_that_the_consumer_does_not_wait_for_are_not_judged():
     machine = Machine(ThreadCount(16, ALONE), in_each_others_way, lambda threads: 1.0, waits=False)
     assert machine.read(1000) == 16
 
