@@ -273,7 +273,7 @@ def test_the_element_spec_has_the_types_of_the_device() -> None:
 
 
 def test_what_cannot_go_to_another_process_says_where_worker_processes_belong() -> None:
-    with pytest.raises(TypeError, match=r"Put `mp_prefetch` before `device_put`"):
+    with pytest.raises(TypeError, match=r"Call `mp_prefetch` before `device_put`"):
         pickle.dumps(device_put(records(), device()))
 
 
