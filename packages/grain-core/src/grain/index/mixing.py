@@ -27,6 +27,7 @@ from grain.index.cipher import IndexArray
 
 # Up to this length a period is tabulated.
 _TABLE_LIMIT = 1 << 20
+_SHORT_PERIOD = 1 << 15
 # Elements that are selected together: twice the number of components, within these bounds.
 _SMALLEST_PAGE, _LARGEST_PAGE = 1 << 9, 1 << 15
 # Beyond, the products of array arithmetic would leave 64 bits, or the quotients 53.
@@ -181,10 +182,9 @@ class Mixture:
                         return self._select_each(indices)
                     self._spent = 0
                 self._fill(table, missing)
-        components = table.components.take(positions).astype(np.int64)
-        elements = table.elements.take(positions).astype(np.int64)
-        if epochs.any():
-            elements += epochs * table.weights.take(components)
+        components = table.components.take(positions).astype(np.int64, copy=False)
+        elements = table.elements.take(positions).astype(np.int64, copy=False)
+        elements += epochs * table.weights.take(components)
         return components, elements
 
     def _make_table(self) -> _Table:
@@ -261,9 +261,11 @@ class _Table:
 
     def __init__(self, weights: Sequence[int], period: int, pages: int):
         self.weights = np.array(weights, dtype=np.int64)
+        # Half the memory for long periods; short ones are read without a conversion.
+        kind: Any = np.int64 if period <= _SHORT_PERIOD else np.int32
         # Memory that is not written is not used.
-        self.components: np.ndarray[Any, np.dtype[np.int32]] = np.empty(period, np.int32)
-        self.elements: np.ndarray[Any, np.dtype[np.int32]] = np.empty(period, np.int32)
+        self.components: np.ndarray[Any, Any] = np.empty(period, kind)
+        self.elements: np.ndarray[Any, Any] = np.empty(period, kind)
         self.filled = np.zeros(pages, dtype=bool)
         self.is_full = False
 
