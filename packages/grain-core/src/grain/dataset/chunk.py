@@ -93,7 +93,12 @@ def apply_each(
     except Exception as error:
         return error
     if len(out) - before < len(elements):
-        return RuntimeError(
-            f"{function!r} raised StopIteration; return a value or raise another exception."
-        )
+        return stopped(function)
     return None
+
+
+def stopped(function: Callable[..., Any]) -> RuntimeError:
+    """Return the error of a function that raised StopIteration, which would end the stream silently."""
+    return RuntimeError(
+        f"{function!r} raised StopIteration; return a value or raise another exception."
+    )

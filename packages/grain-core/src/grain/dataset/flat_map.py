@@ -89,6 +89,21 @@ class FlatMapMapDataset(IndexedMapDataset[T]):
             return PartialRead(out, elements.error)
         return out
 
+    def read_one(self, index: int) -> Any:
+        owner, piece = divmod(index, self._fan_out)
+        element = self._parents[0].read_one(owner)
+        if element is None:
+            return None
+        error: Exception | None = None
+        try:
+            parts = self._split(element)
+        except Exception as raised:
+            error = as_failure(raised)
+        if error is not None:
+            note_element(error, self, index, self.describe_sources())
+            raise error
+        return parts[piece] if piece < len(parts) else None
+
     def _split(self, element: Any) -> Sequence[Any]:
         parts = self._transform.flat_map(element)
         if not isinstance(parts, (list, tuple)):

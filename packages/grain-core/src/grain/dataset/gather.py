@@ -18,11 +18,20 @@ def gather(parents: Sequence[Any], chosen: IndexArray, parent_indices: IndexArra
     An error in one parent ends the result before the element that failed, as if the elements had
     been read one by one.
     """
+    if not chosen.size:
+        return []
+    groups = _groups(chosen)
+    if len(groups) == 1:
+        elements: list[Any] = parents[groups[0][0]].read_many(parent_indices)
+        return elements
     out: list[Any] = [None] * chosen.size
     end = chosen.size
     failure: Exception | None = None
-    for number in np.unique(chosen).tolist():
-        here = np.flatnonzero(chosen[:end] == number)
+    for number, here in groups:
+        if failure is not None:
+            here = here[here < end]
+            if not here.size:
+                continue
         elements = parents[number].read_many(parent_indices[here])
         targets = here.tolist()
         for target, element in zip(targets, elements, strict=False):
@@ -32,11 +41,23 @@ def gather(parents: Sequence[Any], chosen: IndexArray, parent_indices: IndexArra
     return out if failure is None else PartialRead(out[:end], failure)
 
 
+def _groups(chosen: IndexArray) -> list[tuple[int, IndexArray]]:
+    """Return each parent that is chosen, with the positions where it is."""
+    if (chosen == chosen[0]).all():
+        return [(int(chosen[0]), np.arange(chosen.size))]
+    order = np.argsort(chosen, kind="stable")
+    in_order = chosen[order]
+    ends = np.append(np.flatnonzero(in_order[1:] != in_order[:-1]) + 1, chosen.size)
+    numbers = in_order[ends - 1].tolist()
+    starts = [0, *ends[:-1].tolist()]
+    bounds = zip(numbers, starts, ends.tolist(), strict=True)
+    return [(number, order[start:end]) for number, start, end in bounds]
+
+
 def gather_columns(parents: Sequence[Any], chosen: IndexArray, parent_indices: IndexArray) -> Any:
     """Return the same elements as stacked columns, or None when the parents' columns do not fit."""
     parts = []
-    for number in np.unique(chosen).tolist():
-        here = np.flatnonzero(chosen == number)
+    for number, here in _groups(chosen):
         columns = parents[number].read_columns(parent_indices[here])
         if columns is None:
             return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import abc
 from typing import Any, TypeVar
 
+import numpy as np
+
 from grain.dataset.map_dataset import IndexedMapDataset
 from grain.dataset.node import computed
 from grain.index.permutation import IndexArray
@@ -20,6 +22,13 @@ class IndexTransformMapDataset(IndexedMapDataset[T]):
     @abc.abstractmethod
     def _parent_indices(self, indices: IndexArray) -> IndexArray:
         """Return the parent's index of each element."""
+
+    def _parent_index(self, index: int) -> int:
+        """Return the parent's index of one element."""
+        return int(self._parent_indices(np.array([index], dtype=np.int64))[0])
+
+    def read_one(self, index: int) -> Any:
+        return self._parents[0].read_one(self._parent_index(index))
 
     def read_many(self, indices: IndexArray) -> list[Any]:
         if not indices.size:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count, repeat
 from operator import is_
 from typing import Any, TypeVar
 
+import numpy as np
+
 from grain import transforms
 from grain._exceptions import add_note, note_element, transform_name
-from grain.dataset.chunk import PartialRead, apply_each
+from grain.dataset.chunk import PartialRead, apply_each, stopped
+from grain.dataset.combined import CombinedReader, combine
 from grain.dataset.element_spec import get_element_spec
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import (
@@ -90,6 +93,19 @@ class TransformMapDataset(IndexedMapDataset[T]):
             return PartialRead(out, elements.error)
         return out
 
+    def read_one(self, index: int) -> Any:
+        element = self._parents[0].read_one(index)
+        return None if element is None else self._apply_one(index, element)
+
+    def _apply_one(self, index: int, element: Any) -> Any:
+        """Return the result of one element."""
+        out: list[Any] = []
+        error = self._apply(np.array([index], dtype=np.int64), [element], out)
+        if error is not None:
+            note_element(error, self, index, self.describe_sources())
+            raise error
+        return out[0]
+
     def _apply(self, indices: IndexArray, elements: list[Any], out: list[Any]) -> Exception | None:
         """Append the result of each element to `out`; return the error that stopped it, if any."""
         del indices
@@ -124,6 +140,48 @@ class MapMapDataset(TransformMapDataset[T]):
     def __init__(self, parent: MapDataset[Any], transform: transforms.Map | Callable[[Any], T]):
         super().__init__(parent, transform, function_of(transform, transforms.Map, "map", "map"))
 
+    def read_one(self, index: int) -> Any:
+        element = self._parents[0].read_one(index)
+        if element is None:
+            return None
+        try:
+            return self._function(element)
+        except StopIteration:
+            error = stopped(self._function)
+        except Exception as raised:
+            note_element(raised, self, index, self.describe_sources())
+            raise
+        note_element(error, self, index, self.describe_sources())
+        raise error
+
+    @classmethod
+    def combine(cls, nodes: Sequence[MapMapDataset[Any]]) -> CombinedReader | None:
+        return _CombinedMap(nodes, [node._function for node in nodes])
+
+
+class _CombinedMap(CombinedReader):
+    """Applies each dataset's function to the elements of its parent."""
+
+    def __init__(self, nodes: Sequence[MapMapDataset[Any]], functions: list[Callable[[Any], Any]]):
+        super().__init__(nodes)
+        self._functions = functions
+        self._parents = combine([node.parents[0] for node in nodes])
+
+    def read_many(self, chosen: IndexArray, indices: IndexArray) -> list[Any]:
+        elements = self._parents.read_many(chosen, indices)
+        functions = [self._functions[number] for number in chosen.tolist()]
+        out: list[Any] = []
+        try:
+            for function, element in zip(functions, elements, strict=False):
+                out.append(None if element is None else function(element))
+        except Exception as raised:
+            failed = len(out)
+            error = stopped(functions[failed]) if isinstance(raised, StopIteration) else raised
+            node = self.nodes[int(chosen[failed])]
+            note_element(error, node, int(indices[failed]), node.describe_sources())
+            return PartialRead(out, error)
+        return PartialRead(out, elements.error) if isinstance(elements, PartialRead) else out
+
 
 class MapWithIndexMapDataset(TransformMapDataset[T]):
     """A function applied to every index and element."""
@@ -153,7 +211,7 @@ def _apply_indexed(
     except Exception as error:
         return error
     if len(out) < len(elements):
-        return RuntimeError(f"{function!r} raised StopIteration.")
+        return stopped(function)
     return None
 
 

@@ -78,6 +78,12 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
     def __getitem__(self, index: Any) -> Any:
         """Return the element at an index, or the dataset of a slice."""
 
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if "read_many" in cls.__dict__ and "read_one" not in cls.__dict__:
+            # A base class may read single elements in another way than this class reads many.
+            cls.read_one = MapDataset.read_one  # type: ignore[method-assign]
+
     def __getitems__(self, indices: Sequence[int]) -> list[T | None]:
         """Return the elements at many indices, in the order given; None where filtered out.
 
@@ -387,6 +393,16 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
             return PartialRead(elements, stopped)
         return elements
 
+    def read_one(self, index: int) -> Any:
+        """Return the element at `index`, which any int64 may be.
+
+        The default calls `read_many`. A class that overrides `read_many` alone gets this default.
+        """
+        elements = self.read_many(np.array([index], dtype=np.int64))
+        if isinstance(elements, PartialRead):
+            raise elements.error
+        return elements[0]
+
     def read_columns(self, indices: IndexArray) -> Any:
         """Return the elements at `indices` as stacked arrays, or None to make `read_many` decide.
 
@@ -429,12 +445,10 @@ class IndexedMapDataset(MapDataset[T]):
         return any(parent.is_surely_sparse for parent in self._parents)
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, builtins.slice):
-            return self.slice(index)
-        number = as_index(index, self)
+        if type(index) is not int or not -(2**63) <= index < 2**63:
+            if isinstance(index, builtins.slice):
+                return self.slice(index)
+            index = as_index(index, self)
         if not len(self):
-            raise IndexError(f"Index {number} is out of range: {self} is empty.")
-        elements = self.read_many(np.array([number], dtype=np.int64))
-        if isinstance(elements, PartialRead):
-            raise elements.error
-        return elements[0]
+            raise IndexError(f"Index {index} is out of range: {self} is empty.")
+        return self.read_one(index)

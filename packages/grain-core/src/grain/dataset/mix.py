@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map_dataset import MapDataset
 from grain.dataset.node import lines
 from grain.dataset.selection import ManyParentsMapDataset, checked_parents
-from grain.index.mixing import Mixture, integer_weights, mixed_length
+from grain.index.mixing import Mixture, count_taken, integer_weights, mixed_length
 from grain.index.permutation import IndexArray
 from grain.options import checked_int
 
@@ -29,19 +30,24 @@ def _checked_weights(weights: Sequence[float] | None, count: int) -> list[int]:
         return [1] * count
     if isinstance(weights, (str, bytes)) or not hasattr(weights, "__len__"):
         raise TypeError(f"`mix` needs weights as a sequence of numbers, got {weights!r}.")
-    for weight in weights:
-        if not hasattr(weight, "__float__"):
-            raise TypeError(
-                f"`mix` needs weights that are numbers, got {weight!r} of type "
-                f"{type(weight).__name__} in {weights!r}."
-            )
+    plain = set(map(type, weights)) <= {int, float}
+    if not plain:
+        for weight in weights:
+            if not hasattr(weight, "__float__"):
+                raise TypeError(
+                    f"`mix` needs weights that are numbers, got {weight!r} of type "
+                    f"{type(weight).__name__} in {weights!r}."
+                )
     if len(weights) != count:
         raise ValueError(f"`mix` got {count} datasets but {len(weights)} weights: {weights}.")
-    if any(weight == 0 for weight in weights):
-        # Message kept from google/grain 0.2.18
-        raise ValueError("Must specify all non-zero proportions for mixing.")
-    if not all(0 < weight < float("inf") for weight in weights):
-        raise ValueError(f"Weights for mixing must be positive and finite, got {list(weights)}.")
+    if not (plain and min(weights) > 0 and math.isfinite(sum(weights))):
+        if any(weight == 0 for weight in weights):
+            # Message kept from google/grain 0.2.18
+            raise ValueError("Must specify all non-zero proportions for mixing.")
+        if not all(0 < weight < float("inf") for weight in weights):
+            raise ValueError(
+                f"Weights for mixing must be positive and finite, got {list(weights)}."
+            )
     try:
         return integer_weights(weights)
     except OverflowError:
@@ -52,25 +58,15 @@ def _checked_weights(weights: Sequence[float] | None, count: int) -> list[int]:
 
 def _checked_lengths(datasets: Sequence[Any]) -> list[int]:
     lengths = [len(dataset) for dataset in datasets]
+    if 0 not in lengths:
+        return lengths
     empty = [number for number, length in enumerate(lengths) if not length]
-    if empty:
-        named = ", ".join(f"{number} ({datasets[number]})" for number in empty)
-        # Message kept from google/grain 0.2.18
-        raise ValueError(
-            "All datasets must have positive length for mixing, but dataset(s) at index "
-            f"{named} have length 0."
-        )
-    return lengths
-
-
-def _taken_of(weights: Sequence[int], count: int) -> list[int]:
-    """Return how many of the first `count` elements of a mixture come from each component."""
-    remaining, left, taken = sum(weights), count, []
-    for weight in weights:
-        further = left * (remaining - weight) // remaining
-        taken.append(left - further)
-        remaining, left = remaining - weight, further
-    return taken
+    named = ", ".join(f"{number} ({datasets[number]})" for number in empty)
+    # Message kept from google/grain 0.2.18
+    raise ValueError(
+        "All datasets must have positive length for mixing, but dataset(s) at index "
+        f"{named} have length 0."
+    )
 
 
 def _by_position(
@@ -145,6 +141,9 @@ class MixedMapDataset(ManyParentsMapDataset[T]):
     def select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
         return self._mixture.select(indices)
 
+    def select_one(self, index: int) -> tuple[int, int]:
+        return self._mixture.select_one(index)
+
     def last_change(self) -> int:
         """Return the index at which the mixture changed last."""
         return 0
@@ -167,7 +166,7 @@ class MixedMapDataset(ManyParentsMapDataset[T]):
 
     def taken_before(self, index: int) -> dict[str, int]:
         """Return how many elements of each component come before an index."""
-        counts = _taken_of(self._mixture.weights, index)
+        counts = count_taken(self._mixture.weights, index)
         return dict(zip(self.names or (), counts, strict=True))
 
     def fingerprint(self) -> list[lines.Line]:
@@ -244,7 +243,7 @@ class ChangedMapDataset(ManyParentsMapDataset[T]):
         return ChangedMapDataset(self, index, datasets, weights)
 
     def taken_before(self, index: int) -> dict[str, int]:
-        counts = _taken_of(self._mixture.weights, index - self._index)
+        counts = count_taken(self._mixture.weights, index - self._index)
         resumed = zip(self.names or (), self._starts.tolist(), counts, strict=True)
         # A component that was left out resumes at its position if it comes back.
         earlier = self._before.taken_before(self._index)

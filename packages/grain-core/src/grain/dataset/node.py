@@ -8,7 +8,9 @@ of them has a safe default: a class that writes none still iterates, resumes and
 
 from __future__ import annotations
 
+import copyreg
 import enum
+import sys
 from collections.abc import Callable, Mapping
 from typing import (
     TYPE_CHECKING,
@@ -18,6 +20,7 @@ from typing import (
     ParamSpec,
     Protocol,
     Self,
+    SupportsIndex,
     TypeVar,
     overload,
 )
@@ -81,6 +84,23 @@ class computed(Generic[S]):  # noqa: N801 - used like `property`
         return self if node is None else self._compute(node)
 
 
+class computed_once(computed[S]):  # noqa: N801 - used like `property`
+    """A computed member whose value is kept: nodes do not change."""
+
+    def __set_name__(self, owner: Any, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, node: None, owner: Any = None) -> Self: ...
+    @overload
+    def __get__(self, node: object, owner: Any = None) -> S: ...
+    def __get__(self, node: Any, owner: Any = None) -> Any:
+        if node is None:
+            return self
+        value = node.__dict__[self._name] = self._compute(node)
+        return value
+
+
 class DatasetNode:
     """The common base of map and iter datasets.
 
@@ -101,7 +121,8 @@ class DatasetNode:
     bound_session: SessionBinding | None = None
 
     def __init__(self, parents: Any = ()) -> None:
-        self._parents = tuple(parents) if isinstance(parents, (list, tuple)) else (parents,)
+        if type(parents) is not tuple or parents:
+            self._parents = tuple(parents) if isinstance(parents, (list, tuple)) else (parents,)
 
     @property
     def parents(self) -> tuple[Any, ...]:
@@ -175,10 +196,36 @@ class DatasetNode:
         """
         return func(self, *args, **kwargs)
 
+    # What `pickle` does by default searches for methods that no node has; that is slow with `__getattr__`.
+
+    _pickled_by_state = True
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if cls.__reduce__ is not object.__reduce__ or hasattr(cls, "__getnewargs__"):
+            cls._pickled_by_state = False
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        if not self._pickled_by_state:
+            return super().__reduce_ex__(protocol)
+        return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
+
+    def __setstate__(self, state: Any) -> None:
+        attributes: dict[str, Any] | None
+        attributes, slots = (state, {}) if type(state) is dict else state
+        if attributes:
+            own = self.__dict__
+            for name in attributes:
+                own[sys.intern(name)] = attributes[name]
+        for name in slots:
+            setattr(self, name, slots[name])
+
     if not TYPE_CHECKING:  # With it, a type checker would accept every attribute.
 
         def __getattr__(self, name: str) -> Any:
             """Raise an error that names the kind of dataset which has the missing operation."""
+            if name.startswith("__"):  # Looked up by `pickle` and `copy` for every node.
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             if advice := operations.missing_attribute.advice(type(self), name):
                 raise AttributeError(
                     f"{type(self).__name__!r} object has no attribute {name!r}: {advice}",

@@ -10,6 +10,7 @@ import numpy as np
 
 from grain import transforms
 from grain._exceptions import note_element
+from grain.dataset.chunk import stopped
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import Transformed
 from grain.dataset.map import TransformIterDataset, TransformMapDataset, function_of, has_none
@@ -54,7 +55,7 @@ def _apply_random(
     finally:
         pool.give_back(borrowed)
     if len(out) < len(elements):
-        return RuntimeError(f"{function!r} raised StopIteration.")
+        return stopped(function)
     return None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from grain.dataset.chunk import END, Chunk
+from grain.dataset.combined import CombinedReader, ReindexedReader
 from grain.dataset.index_transform import IndexTransformMapDataset
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
@@ -50,6 +51,15 @@ class RepeatMapDataset(IndexTransformMapDataset[T]):
 
     def _parent_indices(self, indices: IndexArray) -> IndexArray:
         return indices if self._reseed else indices % self._parent_length
+
+    def _parent_index(self, index: int) -> int:
+        return index if self._reseed else index % self._parent_length
+
+    @classmethod
+    def combine(cls, nodes: Sequence[RepeatMapDataset[Any]]) -> CombinedReader | None:
+        if all(node._reseed for node in nodes):
+            return ReindexedReader(nodes, lambda chosen, indices: indices)
+        return None
 
     def fingerprint_arguments(self) -> dict[str, Any]:
         return {"num_epochs": self._num_epochs, "same_each_epoch": not self._reseed}

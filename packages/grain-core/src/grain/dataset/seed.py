@@ -37,6 +37,9 @@ class WithSeedMapDataset(IndexTransformMapDataset[T]):
     def _parent_indices(self, indices: IndexArray) -> IndexArray:
         return indices
 
+    def _parent_index(self, index: int) -> int:
+        return index
+
 
 class WithSeedIterDataset(TransparentIterDataset[T]):
     """The parent's elements, with a seed for the random operations that follow."""

@@ -12,9 +12,9 @@ import numpy as np
 from grain import transforms
 from grain._exceptions import as_failure, note_element
 from grain.dataset.chunk import PartialRead
-from grain.dataset.gather import gather, gather_columns
+from grain.dataset.combined import CombinedReader, combine, read_scattered, read_scattered_columns
 from grain.dataset.map_dataset import IndexedMapDataset, MapDataset
-from grain.dataset.node import computed
+from grain.dataset.node import computed_once
 from grain.index.permutation import IndexArray
 
 T = TypeVar("T")
@@ -26,6 +26,8 @@ def checked_parents(datasets: Any, kind: type | tuple[type, ...], operation: str
         raise TypeError(
             f"`{operation}` needs a sequence of datasets, got {type(datasets).__name__}."
         )
+    if all(issubclass(found, kind) for found in set(map(type, datasets))):
+        return list(datasets)
     for number, dataset in enumerate(datasets):
         if not isinstance(dataset, kind):
             kinds = kind if isinstance(kind, tuple) else (kind,)
@@ -45,19 +47,38 @@ class ManyParentsMapDataset(IndexedMapDataset[T]):
     def select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
         """Return which parent each element comes from, and its index there."""
 
+    def select_one(self, index: int) -> tuple[int, int]:
+        """Return the parent that one element comes from, and its index there."""
+        chosen, parent_indices = self.select(np.array([index], dtype=np.int64))
+        return int(chosen[0]), int(parent_indices[0])
+
+    @computed_once
+    def _reader(self) -> CombinedReader:
+        """Return the reader of all parents that `select` chooses from."""
+        return combine(self._parents)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        state.pop("_reader", None)
+        return state
+
+    def read_one(self, index: int) -> Any:
+        chosen, parent_index = self.select_one(index)
+        return self._reader.nodes[chosen].read_one(parent_index)
+
     def read_many(self, indices: IndexArray) -> list[Any]:
-        return gather(self._parents, *self.select(indices)) if indices.size else []
+        return read_scattered(self._reader, *self.select(indices)) if indices.size else []
 
     def read_columns(self, indices: IndexArray) -> Any:
         if not indices.size or not self.is_columnar:
             return None
-        return gather_columns(self._parents, *self.select(indices))
+        return read_scattered_columns(self._reader, *self.select(indices))
 
-    @computed
+    @computed_once
     def is_columnar(self) -> bool:
         return all(parent.is_columnar and parent.is_dense for parent in self._parents)
 
-    @computed
+    @computed_once
     def is_dense(self) -> bool:
         return all(parent.is_dense for parent in self._parents)
 
@@ -103,10 +124,21 @@ class SelectedMapDataset(ManyParentsMapDataset[T]):
             chosen, parent_indices = self.select(indices)
         except Exception:
             chosen, parent_indices, failure = self._select_until_error(indices)
-        elements = gather(self._parents, chosen, parent_indices)
+        elements = read_scattered(self._reader, chosen, parent_indices)
         if failure is None or isinstance(elements, PartialRead):
             return elements
         return PartialRead(elements, failure)
+
+    def read_one(self, index: int) -> Any:
+        failure: Exception | None = None
+        try:
+            chosen, parent_index = self._choose(index)
+        except Exception as error:
+            failure = as_failure(error)
+        if failure is not None:
+            note_element(failure, self, index, self.describe_sources())
+            raise failure
+        return self._parents[chosen].read_one(parent_index)
 
     def read_columns(self, indices: IndexArray) -> Any:
         try:

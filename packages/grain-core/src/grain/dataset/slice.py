@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from grain.dataset.combined import CombinedReader, ReindexedReader
 from grain.dataset.index_transform import IndexTransformMapDataset
 from grain.dataset.map_dataset import MapDataset, as_index
 from grain.index.permutation import IndexArray
@@ -49,6 +50,28 @@ class SliceMapDataset(IndexTransformMapDataset[T]):
 
     def _parent_indices(self, indices: IndexArray) -> IndexArray:
         return slice_indices(indices, self._start, self._step, self._length, self._parent_length)
+
+    def _parent_index(self, index: int) -> int:
+        if 0 <= index < self._length:
+            return self._start + index * self._step
+        return super()._parent_index(index)
+
+    @classmethod
+    def combine(cls, nodes: Sequence[SliceMapDataset[Any]]) -> CombinedReader | None:
+        values = [(node._start, node._step, len(node), len(node.parents[0])) for node in nodes]
+        columns: IndexArray = np.array(values, dtype=np.int64).T
+        starts, steps, lengths, parent_lengths = columns
+        if int(parent_lengths.max()) > 2**40:  # Indices of later epochs may not fit into 64 bits.
+            return None
+
+        def parent_indices(chosen: IndexArray, indices: IndexArray) -> IndexArray:
+            epochs = indices // lengths[chosen]
+            within = indices - epochs * lengths[chosen]
+            in_epoch: IndexArray = starts[chosen] + within * steps[chosen]
+            in_epoch += epochs * parent_lengths[chosen]
+            return in_epoch
+
+        return ReindexedReader(nodes, parent_indices)
 
     def fingerprint_arguments(self) -> dict[str, Any]:
         start, stop, step = self._start, self._stop, self._step

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,10 +11,12 @@ import numpy as np
 from grain import tree
 from grain._exceptions import note_element
 from grain.dataset.chunk import PartialRead
+from grain.dataset.combined import CombinedReader
 from grain.dataset.element_spec import ShapeDtypeStruct, spec_of
+from grain.dataset.gather import gather
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.map_dataset import IndexedMapDataset
-from grain.dataset.node import computed, lines
+from grain.dataset.node import computed, computed_once, lines
 from grain.index.permutation import IndexArray
 from grain.memory.allocation import allocate
 from grain.options import ReadOptions
@@ -101,15 +103,41 @@ class SourceMapDataset(IndexedMapDataset[T]):
         try:
             elements.extend(map(source.__getitem__, wrapped))
         except Exception as error:
-            if isinstance(source, Mapping) and isinstance(error, KeyError):
-                error.add_note(_READ_BY_INDEX)
-            note_element(error, self, int(indices[len(elements)]))
+            self._note(error, int(indices[len(elements)]))
             return PartialRead(elements, error)
         if len(elements) < len(wrapped):
-            stopped = RuntimeError(f"{type(source).__name__}.__getitem__ raised StopIteration.")
+            stopped = _stopped(source)
             note_element(stopped, self, int(indices[len(elements)]))
             return PartialRead(elements, stopped)
         return elements
+
+    def read_one(self, index: int) -> Any:
+        source = self._source
+        if type(source) is list or type(source) is tuple:
+            return source[index % len(source)]
+        if hasattr(source, "__getitems__"):
+            return super().read_one(index)
+        try:
+            return source[index % len(source)]
+        except StopIteration:
+            error = _stopped(source)
+        except Exception as raised:
+            self._note(raised, index)
+            raise
+        self._note(error, index)
+        raise error
+
+    def _note(self, error: Exception, index: int) -> None:
+        if isinstance(self._source, Mapping) and isinstance(error, KeyError):
+            error.add_note(_READ_BY_INDEX)
+        note_element(error, self, index)
+
+    @classmethod
+    def combine(cls, nodes: Sequence[SourceMapDataset[Any]]) -> CombinedReader | None:
+        sources = [node._source for node in nodes]
+        if any(hasattr(source, "__getitems__") for source in sources):
+            return None
+        return _CombinedSource(nodes, sources)
 
     def read_columns(self, indices: IndexArray) -> Any:
         source = self._source
@@ -164,6 +192,27 @@ class SourceMapDataset(IndexedMapDataset[T]):
         )
 
 
+class _CombinedSource(CombinedReader):
+    """Reads records of several sources one by one."""
+
+    def __init__(self, nodes: Sequence[SourceMapDataset[Any]], sources: Sequence[Any]):
+        super().__init__(nodes)
+        self._sources = sources
+
+    def read_many(self, chosen: IndexArray, indices: IndexArray) -> list[Any]:
+        sources = [self._sources[number] for number in chosen.tolist()]
+        pairs = zip(sources, indices.tolist(), strict=True)
+        try:
+            return [source[index % len(source)] for source, index in pairs]
+        except Exception:
+            # Read again below, to find the record that failed and keep those before it.
+            return gather(self.nodes, chosen, indices)
+
+
+def _stopped(source: Any) -> RuntimeError:
+    return RuntimeError(f"{type(source).__name__}.__getitem__ raised StopIteration.")
+
+
 def _miscounted(source: Any, method: str, given: int, requested: list[int]) -> ValueError:
     shown = ", ".join(map(str, requested[:5])) + (", ..." if len(requested) > 5 else "")
     return ValueError(
@@ -191,10 +240,7 @@ class RangeMapDataset(IndexedMapDataset[int]):
         self.start = 0 if stop is None else start
         self.stop = start if stop is None else stop
         self.step = step
-        self._range = range(self.start, self.stop, self.step)
-        self._length = len(self._range)
-        # Array arithmetic is limited to 64 bits.
-        self._small = max(abs(self.start), abs(self.stop), abs(self.step)) < 2**62
+        self._length = len(range(self.start, self.stop, self.step))
 
     def __len__(self) -> int:
         return self._length
@@ -209,20 +255,31 @@ class RangeMapDataset(IndexedMapDataset[int]):
         options = ReadOptions(prefetch_buffer_size=0) if read_options is None else read_options
         return super().to_iter_dataset(options, allow_nones=allow_nones)
 
+    def read_one(self, index: int) -> int:
+        return self.start + index % self._length * self.step
+
+    @classmethod
+    def combine(cls, nodes: Sequence[RangeMapDataset]) -> CombinedReader | None:
+        if not all(node.is_columnar for node in nodes):
+            return None
+        values = [(node.start, node.step, len(node)) for node in nodes]
+        return _CombinedRange(nodes, np.array(values, dtype=np.int64))
+
     def read_many(self, indices: IndexArray) -> list[Any]:
         if not indices.size:
             return []
-        if not self._small:
-            return [self._range[index % self._length] for index in indices.tolist()]
+        if not self.is_columnar:
+            return list(map(self.read_one, indices.tolist()))
         numbers: list[Any] = self._values(indices).tolist()
         return numbers
 
     def read_columns(self, indices: IndexArray) -> Any:
-        return self._values(indices) if self._small and indices.size else None
+        return self._values(indices) if self.is_columnar and indices.size else None
 
-    @computed
+    @computed_once
     def is_columnar(self) -> bool:
-        return self._small
+        # The arithmetic of arrays ends at 64 bits; that of Python does not.
+        return max(abs(self.start), abs(self.stop), abs(self.step)) < 2**62
 
     def _values(self, indices: IndexArray) -> IndexArray:
         return self.start + (indices % self._length) * self.step
@@ -232,7 +289,22 @@ class RangeMapDataset(IndexedMapDataset[int]):
         return True
 
     def fingerprint(self) -> list[lines.Line]:
-        return [lines.Line("source", repr(self._range))]
+        return [lines.Line("source", repr(range(self.start, self.stop, self.step)))]
 
     def infer_element_spec(self) -> Any:
         return ShapeDtypeStruct((), np.dtype(np.int64))
+
+
+class _CombinedRange(CombinedReader):
+    """Computes integers of several ranges."""
+
+    def __init__(self, nodes: Sequence[RangeMapDataset], values: IndexArray):
+        super().__init__(nodes)
+        self._starts, self._steps, self._lengths = values.T.copy()
+
+    def read_many(self, chosen: IndexArray, indices: IndexArray) -> list[Any]:
+        numbers: list[Any] = self.read_columns(chosen, indices).tolist()
+        return numbers
+
+    def read_columns(self, chosen: IndexArray, indices: IndexArray) -> Any:
+        return self._starts[chosen] + indices % self._lengths[chosen] * self._steps[chosen]

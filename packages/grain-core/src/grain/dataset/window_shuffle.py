@@ -14,7 +14,14 @@ from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map_dataset import MapDataset
 from grain.dataset.parent_cursor import ParentCursor
 from grain.dataset.validation import checked_iter_parent, checked_map_parent
-from grain.index.permutation import IndexArray, permute, shuffle_epochs, shuffle_windows
+from grain.index.permutation import (
+    IndexArray,
+    permute,
+    shuffle_epochs,
+    shuffle_one,
+    shuffle_one_in_window,
+    shuffle_windows,
+)
 from grain.options import checked_int
 
 T = TypeVar("T")
@@ -63,6 +70,11 @@ class WindowShuffleMapDataset(IndexTransformMapDataset[T]):
             return shuffle_windows(indices, self._length, self._window_size, self._seed)
         # Windows are like the epochs of a dataset of the window's size.
         return shuffle_epochs(indices, self._window_size, self._seed)
+
+    def _parent_index(self, index: int) -> int:
+        if self._within_epochs:
+            return shuffle_one_in_window(index, self._length, self._window_size, self._seed)
+        return shuffle_one(index, self._window_size, self._seed)
 
     def fingerprint_arguments(self) -> dict[str, Any]:
         return {

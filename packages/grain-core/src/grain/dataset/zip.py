@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
 from grain.dataset.chunk import END, Chunk, PartialRead
+from grain.dataset.combined import CombinedReader, SeparateReader, combine
 from grain.dataset.element_spec import get_element_spec
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map_dataset import IndexedMapDataset, MapDataset
-from grain.dataset.node import computed
+from grain.dataset.node import computed, computed_once
 from grain.dataset.parent_cursor import constant
 from grain.index.permutation import IndexArray
 
 T = TypeVar("T")
+
+# So many parents of one kind are read together, for so few elements that a call per parent costs more.
+_MANY_PARENTS, _FEW_ELEMENTS = 16, 32
 
 
 def _checked_parents(parents: Any, kinds: tuple[type, ...], owner: str) -> list[Any]:
@@ -58,9 +64,27 @@ class ZipMapDataset(IndexedMapDataset[tuple[Any, ...]]):
     def __str__(self) -> str:
         return f"ZipMapDataset[{len(self._parents)} parents]"
 
+    @computed_once
+    def _reader(self) -> CombinedReader | None:
+        """Return the reader of parents of one kind, if there are many."""
+        if len(self._parents) < _MANY_PARENTS:
+            return None
+        reader = combine(self._parents)
+        return None if isinstance(reader, SeparateReader) else reader
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        state.pop("_reader", None)
+        return state
+
+    def read_one(self, index: int) -> tuple[Any, ...]:
+        return tuple([parent.read_one(index) for parent in self._parents])
+
     def read_many(self, indices: IndexArray) -> list[Any]:
         if not indices.size:
             return []
+        if indices.size < _FEW_ELEMENTS and self._reader is not None:
+            return self._read_together(self._reader, indices)
         columns = []
         end, failure = indices.size, None
         for parent in self._parents:
@@ -71,6 +95,14 @@ class ZipMapDataset(IndexedMapDataset[tuple[Any, ...]]):
             columns.append(elements)
         tuples = list(zip(*columns, strict=False))
         return tuples if failure is None else PartialRead(tuples, failure)
+
+    def _read_together(self, reader: CombinedReader, indices: IndexArray) -> list[Any]:
+        count = len(self._parents)
+        chosen = np.tile(np.arange(count), indices.size)
+        elements = reader.read_many(chosen, np.repeat(indices, count))
+        # Of an element that is not whole, nothing is left.
+        tuples = list(zip(*[iter(elements)] * count, strict=False))
+        return PartialRead(tuples, elements.error) if isinstance(elements, PartialRead) else tuples
 
     def read_columns(self, indices: IndexArray) -> Any:
         if not self.is_columnar:
@@ -83,7 +115,7 @@ class ZipMapDataset(IndexedMapDataset[tuple[Any, ...]]):
             stacked.append(columns)
         return tuple(stacked)
 
-    @computed
+    @computed_once
     def is_columnar(self) -> bool:
         return all(parent.is_columnar and parent.is_dense for parent in self._parents)
 

@@ -15,6 +15,7 @@ tabulated page by page, as its elements are selected; of a long one, the last ra
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import sys
@@ -45,6 +46,10 @@ def integer_weights(weights: Sequence[float]) -> list[int]:
     [200, 100]
     """
     scale = 100 / min(weights)
+    # Numbers of other types may have another precision.
+    if set(map(type, weights)) <= {int, float} and max(weights) * scale < 2**62:
+        scaled: list[int] = (np.array(weights, dtype=np.float64) * scale).astype(np.int64).tolist()
+        return scaled
     return [int(weight * scale) for weight in weights]
 
 
@@ -55,7 +60,7 @@ def mixed_length(lengths: Sequence[int], weights: Sequence[int]) -> int:
     6
     """
     total = sum(weights)
-    pairs = zip(lengths, weights, strict=True)
+    pairs = set(zip(lengths, weights, strict=True))
     return min(int(min(length / (weight / total) for length, weight in pairs)), sys.maxsize)
 
 
@@ -86,10 +91,6 @@ class Mixture:
 
     def __init__(self, weights: Sequence[int]):
         self.weights = tuple(weights)
-        divisor = math.gcd(*self.weights)
-        self._reduced = [weight // divisor for weight in self.weights]
-        self.period = sum(self._reduced)
-        self._page_size = _page_size(len(self.weights), self.period)
         # Made when first needed; the last range is replaced as a whole, so threads may share a mixture.
         self._chain: list[tuple[int, int, int]] | None = None
         self._table: _Table | None = None
@@ -109,6 +110,21 @@ class Mixture:
         """How many elements are tabulated."""
         kept = 0 if self._table is None else int(self._table.filled.sum()) * self._page_size
         return min(kept, self.period) + self._last_range[1].size
+
+    @functools.cached_property
+    def _reduced(self) -> list[int]:
+        divisor = math.gcd(*self.weights)
+        return [weight // divisor for weight in self.weights]
+
+    @functools.cached_property
+    def period(self) -> int:
+        """Number of elements after which the mixture repeats."""
+        return sum(self._reduced)
+
+    @functools.cached_property
+    def _page_size(self) -> int:
+        wanted = max(_SMALLEST_PAGE, 2 * len(self.weights))
+        return min(self.period, _LARGEST_PAGE, wanted)
 
     def select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
         """Return the component of each element, and which of the component's elements it is."""
@@ -268,10 +284,6 @@ class _Table:
         self.elements: np.ndarray[Any, Any] = np.empty(period, kind)
         self.filled = np.zeros(pages, dtype=bool)
         self.is_full = False
-
-
-def _page_size(components: int, period: int) -> int:
-    return min(period, _LARGEST_PAGE, max(_SMALLEST_PAGE, 2 * components))
 
 
 def _is_range(indices: IndexArray, first: int) -> bool:

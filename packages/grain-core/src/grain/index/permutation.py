@@ -27,6 +27,7 @@ __all__ = [
     "permute",
     "permute_each",
     "permute_one",
+    "shuffle_each",
     "shuffle_epochs",
     "shuffle_one",
     "shuffle_one_in_window",
@@ -203,6 +204,17 @@ def shuffle_epochs(indices: IndexArray, length: int, seed: int) -> IndexArray:
         shuffled = permute(within[here], length - 1, (seed + epoch) % 2**32)
         result[here] = shuffled + epoch * length
     return result
+
+
+def shuffle_each(indices: IndexArray, lengths: IndexArray, seeds: IndexArray) -> IndexArray:
+    """Shuffle each index like `shuffle_epochs`, in a dataset of its own length with its own seed.
+
+    >>> shuffle_each(np.array([0, 4, 1]), np.array([4, 4, 2]), np.array([1, 1, 1])).tolist()
+    [1, 4, 0]
+    """
+    epochs = indices // lengths
+    starts = epochs * lengths
+    return permute_each(indices - starts, lengths - 1, (seeds + epochs) % 2**32) + starts
 
 
 def shuffle_one(index: int, length: int, seed: int) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import sys
+from bisect import bisect_right
 from collections.abc import Sequence
 
 import numpy as np
@@ -72,13 +75,35 @@ class Concatenation:
                 f"Parts of lengths {list(lengths)} have {self.length} elements together, more than the "
                 f"maximum of {sys.maxsize}."
             )
-        self.lengths = np.asarray(lengths, dtype=np.int64)
-        self.ends = np.cumsum(self.lengths)
+        self._lengths = lengths
+
+    @functools.cached_property
+    def _arrays(self) -> tuple[IndexArray, IndexArray, IndexArray]:
+        """The length, start and end of each part."""
+        lengths = np.asarray(self._lengths, dtype=np.int64)
+        ends = np.cumsum(lengths)
+        return lengths, ends - lengths, ends
+
+    @functools.cached_property
+    def _ends(self) -> list[int]:
+        return list(itertools.accumulate(self._lengths))
 
     def select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
         """Return the part of each element, and its index in that part."""
+        lengths, starts, ends = self._arrays
         epochs = indices // self.length
         within = indices - epochs * self.length
-        parts = np.searchsorted(self.ends, within, side="right")
-        elements = within - (self.ends - self.lengths)[parts] + epochs * self.lengths[parts]
+        parts = np.searchsorted(ends, within, side="right")
+        elements = within - starts[parts] + epochs * lengths[parts]
         return parts, elements
+
+    def select_one(self, index: int) -> tuple[int, int]:
+        """Return the part of one element, and its index in that part.
+
+        >>> Concatenation([2, 1]).select_one(4)
+        (0, 3)
+        """
+        epoch, within = divmod(index, self.length)
+        part = bisect_right(self._ends, within)
+        length = self._lengths[part]
+        return part, within - self._ends[part] + length + epoch * length
