@@ -41,6 +41,14 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rows().map(abs).filter(odd).map(abs),
         "fused: PrefetchIterDataset > MapIterDataset > FilterIterDataset > MapIterDataset",
     ),
+    "map dataset among the parents": (
+        lambda: X.ZipIterDataset([grain.MapDataset.range(9).map(abs), rows().map(abs)]),
+        """
+        consumer: ZipIterDataset
+          fused: PrefetchIterDataset
+          fused: PrefetchIterDataset > MapIterDataset
+        """,
+    ),
     "counting above a filter": (
         lambda: rows().filter(odd).batch(2).map(len),
         """

@@ -67,8 +67,7 @@ def _build_node(plan: ConsumerPlan, session: WorkerSession) -> DatasetIterator[A
 
 def _inputs(plan: ConsumerPlan) -> dict[int, Plan]:
     """Return the plan of each parent by the identity of the parent."""
-    parents = (parent for parent in plan.node.parents if isinstance(parent, IterDataset))
-    return {id(parent): part for parent, part in zip(parents, plan.inputs, strict=True)}
+    return {id(parent): part for parent, part in zip(plan.node.parents, plan.inputs, strict=True)}
 
 
 def _opener(session: WorkerSession) -> Callable[[Any], DatasetIterator[Any]]:

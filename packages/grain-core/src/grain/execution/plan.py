@@ -162,13 +162,19 @@ def plan_node(dataset: IterDataset[Any]) -> Plan:
     if base.execution_trait is ExecutionTrait.BOUNDARY:
         count = _fusible(base, stages)
         return _above(FusedPlan(base, tuple(stages[:count])), stages[count:])
-    parents = (parent for parent in base.parents if isinstance(parent, IterDataset))
-    inputs = tuple(map(plan_node, parents))
     if base.execution_trait is ExecutionTrait.OPAQUE:
+        parents = (parent for parent in base.parents if isinstance(parent, IterDataset))
+        inputs = tuple(map(plan_node, parents))
         return _above(OpaquePlan(base, inputs), stages)
+    inputs = tuple(map(_plan_parent, base.parents))
     if base.execution_trait is ExecutionTrait.INTERLEAVED:
         return _above(InterleavedPlan(base, inputs), stages)
     return _above(ConsumerPlan(base, inputs), stages)
+
+
+def _plan_parent(parent: IterDataset[Any] | MapDataset[Any]) -> Plan:
+    """Return the plan of a parent; a map dataset is read in order."""
+    return plan_node(parent.to_iter_dataset() if isinstance(parent, MapDataset) else parent)
 
 
 def _above(below: Plan, stages: Sequence[StageIterDataset[Any]]) -> Plan:
