@@ -104,9 +104,9 @@ def test_an_element_that_never_comes_does_not_keep_the_program():
 def test_ctrl_c_while_an_element_is_waited_for_ends_the_program_at_once_and_silently():
     done = run("""
         import signal
-        from grain.execution import thread_shutdown
+        from grain._policy import current_policy, install_policy
 
-        thread_shutdown._PATIENCE = 600
+        install_policy(current_policy().replace(thread_join_seconds=600))
 
         def never(x):
             if x == 3:
