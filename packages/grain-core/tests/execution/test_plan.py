@@ -42,7 +42,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         "fused: PrefetchIterDataset > MapIterDataset > FilterIterDataset > MapIterDataset",
     ),
     "map dataset among the parents": (
-        lambda: X.ZipIterDataset([grain.MapDataset.range(9).map(abs), rows().map(abs)]),
+        lambda: X.ZipIterDataset([grain.MapDataset.range(9), rows().map(abs)], strict=False),
         """
         consumer: ZipIterDataset
           fused: PrefetchIterDataset
