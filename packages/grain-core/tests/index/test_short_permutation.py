@@ -113,6 +113,13 @@ def test_scattered_reads_of_many_ranges_make_no_table():
     assert permutations.tables_made == 0
 
 
+def test_ranges_of_one_element_need_neither_table_nor_walk(monkeypatch):
+    unused = ShortPermutations()
+    monkeypatch.setattr("grain.index.permutation._short", unused)
+    assert not permute_each(np.zeros(500, int), np.zeros(500, int), arange(500)).any()
+    assert unused.tables_made == 0
+
+
 def test_a_range_that_is_used_often_gets_one_table():
     permutations = ShortPermutations()
     for index in range(1000):

@@ -149,14 +149,16 @@ def permute_each(
     [4, 2, 2]
     """
     short = max_indices < BLOCK_SIZE
-    if short.all():
+    single = max_indices == 0
+    if short.all() and not single.any():
         return _short.permute_each(indices, max_indices, seeds, rounds)
-    result = np.empty_like(indices)
+    result = np.zeros_like(indices)
+    short &= ~single
     if short.any():
         result[short] = _short.permute_each(
             indices[short], max_indices[short], seeds[short], rounds
         )
-    long = np.flatnonzero(~short)
+    long = np.flatnonzero(max_indices >= BLOCK_SIZE)
     words = np.array([word_bits(max_index) for max_index in max_indices[long].tolist()])
     for word in np.unique(words).tolist():
         here = long[words == word]
