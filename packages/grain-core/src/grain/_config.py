@@ -50,7 +50,9 @@ SETTINGS: Mapping[str, Setting] = {
         False, _flag, "Whether worker processes may see accelerators; they see none by default."
     ),
     "process_start_timeout": Setting(
-        60.0, _seconds, "Seconds a worker process may take to start before that is an error."
+        300.0,
+        _seconds,
+        "Seconds the interpreter of a worker process may take to start before that is an error.",
     ),
 }
 

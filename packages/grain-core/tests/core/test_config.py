@@ -125,6 +125,10 @@ def test_a_value_that_makes_no_sense_is_refused(name, value, message):
     assert getattr(config, name) == SETTINGS[name].default
 
 
+def test_the_start_of_a_worker_may_take_minutes_on_a_loaded_machine_by_default():
+    assert Config(environ={}).process_start_timeout == 300.0
+
+
 def test_a_flag_given_as_text_means_what_it_says():
     config = Config(environ={})
     config.update("worker_keep_devices", "false")

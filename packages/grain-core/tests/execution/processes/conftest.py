@@ -5,6 +5,7 @@ Jobs are local objects, so that workers get them by value and need not import py
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import subprocess
@@ -13,6 +14,7 @@ import textwrap
 
 import pytest
 
+import grain
 from grain.execution.processes.pool import WorkerPool
 
 from ...helpers import processes
@@ -43,6 +45,26 @@ def make_pool():
     yield make
     for pool in pools:
         pool.close()
+
+
+@pytest.fixture(params=["update", "environment", "context manager"])
+def give_setting(request, monkeypatch):
+    """Gives a setting, as text, in each of the ways there are, until the test ends."""
+    with contextlib.ExitStack() as restored:
+
+        def give(name, text):
+            if request.param == "environment":
+                monkeypatch.setenv(f"GRAIN_{name.upper()}", text)
+                return
+            monkeypatch.delenv(f"GRAIN_{name.upper()}", raising=False)
+            if request.param == "context manager":
+                restored.enter_context(grain.config.override(**{name: text}))
+            else:
+                before = grain.config.get_or_default(name)
+                restored.enter_context(grain.config.override(**{name: before}))
+                grain.config.update(name, text)
+
+        yield give
 
 
 @pytest.fixture

@@ -51,10 +51,9 @@ def test_workers_see_no_accelerator(make_pool, monkeypatch, setting):
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,1"
 
 
-@pytest.mark.parametrize("setting", ["1", "true"])
-def test_workers_see_accelerators_if_the_setting_says_so(make_pool, monkeypatch, setting):
+def test_workers_see_accelerators_if_the_setting_says_so(make_pool, monkeypatch, give_setting):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    monkeypatch.setenv("GRAIN_WORKER_KEEP_DEVICES", setting)
+    give_setting("worker_keep_devices", "true")
     environment = result(make_pool(lambda task: dict(os.environ), num_workers=1))
     assert environment["CUDA_VISIBLE_DEVICES"] == "0,1"
     assert environment.get("JAX_PLATFORMS") == os.environ.get("JAX_PLATFORMS")
@@ -183,33 +182,58 @@ def test_an_interpreter_that_does_not_start_is_reported(make_pool, monkeypatch):
         pool.result(pool.submit(0))
 
 
-def test_an_interpreter_that_never_gets_to_work_is_an_error_after_a_time(
-    make_pool, monkeypatch, tmp_path
+def test_an_interpreter_that_never_starts_is_an_error_that_names_the_setting(
+    make_pool, monkeypatch, tmp_path, give_setting
 ):
     stuck = tmp_path / "python"
     stuck.write_text("#!/bin/sh\nexec sleep 600\n")
     stuck.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(stuck))
-    monkeypatch.setenv("GRAIN_PROCESS_START_TIMEOUT", "0.01")
+    give_setting("process_start_timeout", "0.01")
     with use_policy(liveness_check_seconds=0.02):
         pool = make_pool(lambda task: task, num_workers=1)
-        with pytest.raises(
-            RuntimeError, match=r"did not start within 0\.01 seconds.*process_start"
-        ):
+        message = (
+            r"interpreter of worker 0 of 1 \(process \d+\) did not start within 0\.01 seconds, the "
+            r"setting `process_start_timeout`\..*GRAIN_PROCESS_START_TIMEOUT"
+        )
+        with pytest.raises(RuntimeError, match=message):
             pool.result(pool.submit(0))
 
 
-def test_workers_that_started_in_time_may_take_longer_for_a_task(make_pool, monkeypatch, fifo):
-    monkeypatch.setenv("GRAIN_PROCESS_START_TIMEOUT", "0.01")
+@pytest.mark.parametrize("where", ["worker_init_fn", "the job", "a task"])
+def test_the_start_timeout_ends_with_the_start_of_the_interpreter(make_pool, tmp_path, where):
+    arrived, leave = str(tmp_path / "arrived"), str(tmp_path / "leave")
+    os.mkfifo(arrived)
+    os.mkfifo(leave)
 
-    def handle(task):
-        with open(task, "w"):
+    def meet():
+        with open(arrived, "w"):
+            pass
+        with open(leave):
             return "done"
 
-    pool = make_pool(handle, num_workers=1)
-    ticket = pool.submit(fifo.path)
-    fifo.read()  # The worker has started before the first check.
-    assert pool.result(ticket) == "done"
+    class Job:
+        def __reduce__(self):
+            return (lambda *given: (meet() if where == "the job" else None, Job())[1], ())
+
+        def start(self, worker_index, worker_count):
+            return lambda task: meet() if where == "a task" else "done"
+
+    def init(index, count):
+        if where == "worker_init_fn":
+            meet()
+
+    with grain.config.override(process_start_timeout=0.01), use_policy(liveness_check_seconds=0.02):
+        pool = make_pool(Job(), num_workers=1, worker_init_fn=init)
+        ticket = pool.submit(None)
+        with open(arrived) as file:
+            file.read()
+        # The pool checks its workers several times during the wait.
+        with pytest.raises(TimeoutError, match="did not arrive within the timeout"):
+            pool.result(ticket, timeout=0.1)
+        with open(leave, "w"):
+            pass
+        assert pool.result(ticket) == "done"
 
 
 def test_no_interpreter_at_all_is_an_error_that_leaves_nothing(make_pool, monkeypatch, census):

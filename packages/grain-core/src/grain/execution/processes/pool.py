@@ -1,22 +1,19 @@
 """A pool of worker processes: tasks in, results out, by ticket.
 
 Ordering: results may arrive in any order and are taken by ticket. Tasks for one named worker are computed
-    in the
-order of submission; other tasks are taken by the first idle worker.
+in the order of submission; other tasks are taken by the first idle worker.
 
-Blocking: only `result` and `close` block. There is no helper thread: a thread that waits for a result
-    reads the
-sockets, and if several threads wait, one of them reads for all. Submitting never blocks; what a socket
+Blocking: only `result` and `close` block. There is no helper thread: a thread that waits for a result reads
+the sockets, and if several threads wait, one of them reads for all. Submitting never blocks; what a socket
 does not accept is kept and sent while a result is awaited.
 
 Failure: an error of a task is raised by `result` of its ticket. The loss of a worker, or a worker that
-    cannot start,
-fails the whole pool: every later call raises that error. Ctrl-C while a message is half sent or half read
-leaves the pool unusable, and later calls raise `PoolInterrupted`; the owner opens another pool and
-submits again, since tasks are pure functions. Ctrl-C at any other point changes nothing.
+cannot start, fails the whole pool: every later call raises that error. Ctrl-C while a message is half sent
+or half read leaves the pool unusable, and later calls raise `PoolInterrupted`; the owner opens another pool
+and submits again, since tasks are pure functions. Ctrl-C at any other point changes nothing.
 
 Lifetime: `close`, garbage collection and interpreter exit end the workers. Arrays already received stay
-    valid.
+valid.
 """
 
 from __future__ import annotations
@@ -389,9 +386,10 @@ class WorkerPool:
             pid = self._workers.processes[worker].pid
             self._failure = self._failure or _factory(
                 RuntimeError,
-                f"Worker {worker} of {self._workers.count} (process {pid}) did not start within "
-                f"{self._start_timeout:g} seconds. Start fewer workers, or allow more time: "
-                "`grain.config.update('process_start_timeout', seconds)`.",
+                f"The interpreter of worker {worker} of {self._workers.count} (process {pid}) did not start "
+                f"within {self._start_timeout:g} seconds, the setting `process_start_timeout`. Start fewer "
+                "workers, or allow more time: `grain.config.update('process_start_timeout', seconds)`, or "
+                "GRAIN_PROCESS_START_TIMEOUT in the environment.",
             )
 
     def _record_lost(self, worker: int) -> None:
