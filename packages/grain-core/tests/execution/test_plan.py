@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 import grain
-from grain.execution.build import build
 from grain.execution.plan import FusedPlan, plan, plan_nested
-from grain.execution.worker_session import WorkerSession
 
-from .executors import InlineExecutor, iterate_inline
+from .executors import iterate_inline
 from .pipelines import Lines, OwnIterDataset, odd, rows
 
 X = grain.experimental
@@ -22,17 +20,6 @@ X = grain.experimental
 
 def shuffled(ds: Any) -> Any:
     return X.WindowShuffleIterDataset(ds, window_size=4, seed=1)
-
-
-class Twice(grain.IterDataset):
-    """An opaque class that opens its parent twice, under a name of its own."""
-
-    def __init__(self, parent: grain.IterDataset):
-        super().__init__(parent)
-        self._kept = parent
-
-    def __iter__(self) -> grain.DatasetIterator:
-        return iter(grain.IterDataset.mix([self._kept.map(abs), self._parent]))
 
 
 CASES: dict[str, tuple[Callable[[], Any], str]] = {
@@ -175,12 +162,3 @@ def test_the_plan_without_counting_leaves_counting_stages_to_the_consumer() -> N
           consumer: BatchIterDataset
             fused: PrefetchIterDataset > MapIterDataset
         """)
-
-
-def test_an_opaque_class_may_open_its_parent_more_than_once() -> None:
-    dataset = Twice(rows(6).map(abs))
-    executor = InlineExecutor()
-    session = WorkerSession(executor)
-    assert list(build(plan(dataset), session)) == list(dataset)
-    # Both were computed by workers, among them a stage that the class itself has put on its parent.
-    assert executor.next_ticket > 6

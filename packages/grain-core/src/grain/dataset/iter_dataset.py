@@ -53,13 +53,14 @@ def enable_bound_nodes() -> None:
 
 def _bound_session(node: Any, method: Any) -> SessionBinding | None:
     """Return the session of a node if `method` is its `__iter__`, and not that of a base class."""
-    return _find_session(node) if type(node).__iter__ is method else None
+    return find_session(node) if type(node).__iter__ is method else None
 
 
-def _find_session(node: Any) -> SessionBinding | None:
+def find_session(node: Any) -> SessionBinding | None:
+    """Return the session to which a node, or one that it reads from, is bound."""
     found: SessionBinding | None = node.bound_session
     if found is None and isinstance(node, IterDataset):
-        sessions = map(_find_session, node.parents)
+        sessions = map(find_session, node.parents)
         found = next((session for session in sessions if session is not None), None)
     return found
 

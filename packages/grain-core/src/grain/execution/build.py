@@ -8,11 +8,13 @@ element is requested.
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from grain.dataset.base import DatasetIterator, IterDataset
-from grain.dataset.iter_dataset import enable_bound_nodes
+from grain.dataset.base import DatasetIterator, IterDataset, MapDataset
+from grain.dataset.iter_dataset import enable_bound_nodes, find_session
 from grain.dataset.node import ExecutionTrait
 from grain.execution.fused_iterator import FusedIterator
 from grain.execution.fused_stage import FusedStage
@@ -97,25 +99,54 @@ def _unbound() -> None:
 
 
 def _open_opaque(node: Any, session: WorkerSession) -> DatasetIterator[Any]:
-    """Call `__iter__` of an opaque class on a copy of the node whose parents are bound to the session."""
+    """Call `__iter__` of an opaque class while its parents are bound to the session.
+
+    The node itself is iterated, so that what `__iter__` writes to `self` stays. Its attributes hold bound
+    copies of the parents only during the call: none of them may outlive the session.
+    """
     enable_bound_nodes()
     binding = BoundSession(session)
-    bound = {id(parent): _copy(parent, bound_session=binding) for parent in node.parents}
-    changes: dict[str, Any] = {}
-    # `_parents`, and other attributes under which a class keeps its parents.
-    for name, value in vars(node).items():
-        if id(value) in bound:
-            changes[name] = bound[id(value)]
-        elif type(value) in (list, tuple) and any(id(item) in bound for item in value):
-            changes[name] = type(value)(bound.get(id(item), item) for item in value)
-    copy = _copy(node, **changes)
+    bound = {id(parent): _bound_copy(parent, binding) for parent in node.parents}
+    attributes = vars(node)
     make = type(node).__iter__
-    iterator: DatasetIterator[Any] = getattr(make, "__wrapped__", make)(copy)
+    with _opening_lock(node):  # Another thread may open the same node for another session.
+        before = dict(attributes)
+        # `_parents`, and other attributes under which a class keeps its parents.
+        for name, value in before.items():
+            if id(value) in bound:
+                attributes[name] = bound[id(value)]
+            elif type(value) in (list, tuple) and any(id(item) in bound for item in value):
+                attributes[name] = type(value)(bound.get(id(item), item) for item in value)
+        try:
+            iterator: DatasetIterator[Any] = getattr(make, "__wrapped__", make)(node)
+        finally:
+            for name, value in list(attributes.items()):
+                if _is_bound(value, binding):
+                    del attributes[name]
+                    if name in before:
+                        attributes[name] = before[name]
     return iterator
 
 
-def _copy(node: Any, **changes: Any) -> Any:
-    """Return a shallow copy of a node with other attributes; not `copy.copy`, which users may redefine."""
+def _is_bound(value: Any, binding: BoundSession) -> bool:
+    """Return whether an attribute is, or contains, a dataset that reads from a copy with this binding."""
+    if type(value) in (list, tuple):
+        return any(_is_bound(item, binding) for item in value)
+    return isinstance(value, (IterDataset, MapDataset)) and find_session(value) is binding
+
+
+_opening_locks: weakref.WeakValueDictionary[int, threading.RLock] = weakref.WeakValueDictionary()
+_locks_lock = threading.Lock()
+
+
+def _opening_lock(node: Any) -> threading.RLock:
+    """Return the lock of a node: by identity, since a user's class may define equality."""
+    with _locks_lock:
+        return _opening_locks.setdefault(id(node), threading.RLock())
+
+
+def _bound_copy(node: Any, binding: BoundSession) -> Any:
+    """Return a shallow copy of a node with a binding; not `copy.copy`, which users may redefine."""
     copy = object.__new__(type(node))
     vars(copy).update(vars(node))
     for kind in type(node).__mro__:
@@ -123,5 +154,5 @@ def _copy(node: Any, **changes: Any) -> Any:
         for name in (slots,) if isinstance(slots, str) else slots:
             if name not in ("__dict__", "__weakref__") and hasattr(node, name):
                 setattr(copy, name, getattr(node, name))
-    vars(copy).update(changes)
+    vars(copy)["bound_session"] = binding
     return copy
