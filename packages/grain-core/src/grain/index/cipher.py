@@ -20,6 +20,18 @@ _MASK32 = 0xFFFFFFFF
 _LOOKUP_BITS = 16
 
 
+def distinct(values: IndexArray) -> IndexArray:
+    """Return the different values in order, without `numpy.unique`, which imports `numpy.ma`.
+
+    >>> distinct(np.array([3, 1, 3])).tolist()
+    [1, 3]
+    """
+    in_order = np.sort(values)
+    is_first = np.ones(values.size, dtype=bool)
+    np.not_equal(in_order[1:], in_order[:-1], out=is_first[1:])
+    return in_order[is_first]
+
+
 @functools.lru_cache(maxsize=1024)
 def round_keys(seed: int, rounds: int) -> tuple[int, ...]:
     """Expand a 32-bit seed to `rounds` words, as the C++ standard defines `std::seed_seq`."""

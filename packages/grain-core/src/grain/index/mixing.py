@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from grain.index.cipher import IndexArray
+from grain.index.cipher import IndexArray, distinct
 
 # Up to this length a period is tabulated.
 _TABLE_LIMIT = 1 << 20
@@ -189,7 +189,7 @@ class Mixture:
         positions = indices - epochs * self.period
         table = self._table or self._make_table()
         if not table.is_full:
-            pages = np.unique(positions // self._page_size)
+            pages = distinct(positions // self._page_size)
             missing = pages[~table.filled[pages]].tolist()
             if missing:
                 if not _is_range(indices, int(indices[0])):

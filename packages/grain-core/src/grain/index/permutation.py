@@ -13,6 +13,7 @@ import numpy as np
 
 from grain.index.cipher import (
     IndexArray,
+    distinct,
     encrypt,
     encrypt_until_inside,
     expand_seeds,
@@ -160,7 +161,7 @@ def permute_each(
         )
     long = np.flatnonzero(max_indices >= BLOCK_SIZE)
     words = np.array([word_bits(max_index) for max_index in max_indices[long].tolist()])
-    for word in np.unique(words).tolist():
+    for word in distinct(words).tolist():
         here = long[words == word]
         keys = expand_seeds(seeds[here], rounds)
         limits = max_indices[here].view(np.uint64)
@@ -196,12 +197,12 @@ def shuffle_epochs(indices: IndexArray, length: int, seed: int) -> IndexArray:
     epochs = indices // length
     starts = epochs * length
     within = indices - starts
-    distinct = np.unique(epochs) if length > BLOCK_SIZE else epochs
-    if distinct.size > _FEW_EPOCHS or length <= BLOCK_SIZE:
+    different = distinct(epochs) if length > BLOCK_SIZE else epochs
+    if different.size > _FEW_EPOCHS or length <= BLOCK_SIZE:
         last_indices = np.full(indices.size, length - 1, np.int64)
         return permute_each(within, last_indices, (seed + epochs) % 2**32) + starts
     result = np.empty_like(indices)
-    for epoch in distinct.tolist():
+    for epoch in different.tolist():
         here = epochs == epoch
         shuffled = permute(within[here], length - 1, (seed + epoch) % 2**32)
         result[here] = shuffled + epoch * length

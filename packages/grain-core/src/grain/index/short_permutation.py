@@ -207,9 +207,16 @@ class ShortPermutations:
         self, indices: IndexArray, max_indices: IndexArray, seeds: IndexArray, rounds: int
     ) -> IndexArray:
         """Return where each index goes in its own range with its own seed."""
-        pairs, inverse, counts = np.unique(
-            max_indices << 32 | seeds, return_inverse=True, return_counts=True
-        )
+        if not indices.size:
+            return indices
+        ranges = max_indices << 32 | seeds
+        order = np.argsort(ranges, kind="stable")
+        in_order = ranges[order]
+        ends = np.append(np.flatnonzero(in_order[1:] != in_order[:-1]) + 1, indices.size)
+        counts = np.diff(ends, prepend=0)
+        pairs = in_order[ends - 1]
+        inverse = np.empty_like(order)
+        inverse[order] = np.repeat(np.arange(ends.size), counts)
         tables = self._tables
         starts = []
         fresh: dict[int, BlockArray] = {}
@@ -222,13 +229,10 @@ class ShortPermutations:
         first = np.array(starts, np.int64)[inverse]
         # Entries of the ranges without a table are replaced below.
         result = tables.entries.take(np.maximum(first, 0) + indices).astype(np.int64)
-        if len(fresh) > 0:
-            order = np.argsort(inverse, kind="stable")
-            ends = np.cumsum(counts).tolist()
-            for number, table in fresh.items():
-                here = order[ends[number] - int(counts[number]) : ends[number]]
-                result[here] = table.take(indices[here])
-                first[here] = 0
+        for number, table in fresh.items():
+            here = order[ends[number] - counts[number] : ends[number]]
+            result[here] = table.take(indices[here])
+            first[here] = 0
         walking = np.flatnonzero(first < 0)
         if walking.size:
             own_seeds = seeds[walking]
