@@ -22,6 +22,16 @@ def note_element(error: BaseException, operation: Any, index: Any, sources: str 
     )
 
 
+def mark_worker_failure(error: BaseException) -> None:
+    """Mark an error of the worker processes, for which no element is to blame."""
+    error.is_worker_failure = True  # type: ignore[attr-defined]
+
+
+def is_worker_failure(error: BaseException) -> bool:
+    """Return whether the worker processes failed, and not an element."""
+    return getattr(error, "is_worker_failure", False) is True
+
+
 def as_failure(error: Exception) -> Exception:
     """Return the error; a StopIteration, which would silently end the stream, as a RuntimeError."""
     if not isinstance(error, StopIteration):

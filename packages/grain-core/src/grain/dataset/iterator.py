@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import copy
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from operator import length_hint
@@ -13,6 +14,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from grain import tree
 from grain._chunk_size import ChunkSizeController
+from grain._exceptions import is_worker_failure
 from grain._policy import current_policy
 from grain.dataset.checkpointing import CheckpointMixin
 from grain.dataset.chunk import END, Chunk
@@ -21,6 +23,9 @@ from grain.dataset.traceback_cleanup import clear_frames
 from grain.memory.buffer_pool import keep_freed_memory
 
 T = TypeVar("T")
+
+# What a replay may have to read again, at most.
+_ANCHOR_SECONDS = 0.01
 
 
 class DatasetIterator(CheckpointMixin, Iterator[T], abc.ABC):
@@ -136,6 +141,17 @@ def _no_index(function: str, iterator: Any) -> NotImplementedError:
     )
 
 
+class _Anchor:
+    """A state of an iterator with live states, and the number of elements that were read since."""
+
+    __slots__ = ("count", "expires", "state")
+
+    def __init__(self, state: Any, expires: float):
+        self.state = state
+        self.expires = expires
+        self.count = 0
+
+
 class ChunkIterator(DatasetIterator[T], Generic[T]):
     """An iterator written in chunks.
 
@@ -158,6 +174,9 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
         self._error: Exception | None = None
         # Set while a chunk is pulled or a state is set, and after that was interrupted: the state before.
         self._rollback: Callable[[], Any] | None = None
+        # Set after workers failed, which no element is to blame for: the state of the last element.
+        self._before_failure: Callable[[], Any] | None = None
+        self._anchor: _Anchor | None = None
 
     @abc.abstractmethod
     def _pull(self, limit: int) -> Chunk:
@@ -189,11 +208,16 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
     def _advance(self) -> T:
         """Pull a chunk and return its first element."""
         self._assert_not_closed()
+        replays = False
         if self._rollback is not None:
             self._restore(self._rollback())
         elif not self._chunk.elements:
             self._rollback = self.state_function()
-        elif not self._chunk.live:
+        elif self._chunk.live:
+            # Replaying moves the parents.
+            self._rollback = self._replay_function()
+            replays = True
+        else:
             self._rollback = self._chunk.snapshot(len(self._chunk.elements) - 1)
         self._chunk = END
         if self._chunk_size is None:
@@ -204,13 +228,16 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
         started = time.perf_counter()
         try:
             chunk = self._pull_or_raise(self._chunk_size.size)
-        except Exception:
-            self._rollback = None
+        except Exception as error:
+            if is_worker_failure(error) and not replays:
+                self._before_failure = self._before_failure or self._rollback
+            self._rollback = self._anchor = None
             raise
         self._chunk_size.observe(chunk.elements, time.perf_counter() - started)
         remaining = iter(chunk.elements)
-        # No call in between, so that an interrupt comes before or after all three.
+        # No call in between, so that an interrupt comes before or after all of them.
         self._chunk, self._remaining, self._rollback = chunk, remaining, None
+        self._before_failure = None
         element: T
         for element in remaining:
             return element
@@ -224,9 +251,38 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
         if self._rollback is not None:
             return self._rollback
         with contextlib.suppress(Exception):  # A user's iterator may have no state yet.
-            state = copy.deepcopy(self.get_state())
+            state = copy.deepcopy(self._current_state())
             return lambda: state
         return None
+
+    def _replay_function(self) -> Callable[[], Any]:
+        """Return a function of the state before the next pull, for a chunk whose states are live.
+
+        The states of a user's iterator are gone once it is advanced, and taking one for each element
+        would be slow. So one is taken now and then, and the function reads again from there. It moves
+        the parents, and is called only after an interrupt.
+        """
+        now = time.perf_counter()
+        anchor = self._anchor
+        if anchor is None or now > anchor.expires:
+            state = copy.deepcopy(self._chunk.state_after(len(self._chunk.elements) - 1))
+            anchor = self._anchor = _Anchor(state, now + _ANCHOR_SECONDS)
+        else:
+            anchor.count += len(self._chunk.elements)
+        return functools.partial(self._replay, anchor.state, anchor.count)
+
+    def _replay(self, state: Any, count: int) -> Any:
+        self._anchor = None
+        self._restore(state)
+        while count > 0:
+            chunk = self._pull_or_raise(1)
+            if not chunk.elements:
+                break
+            count -= len(chunk.elements)
+            state = chunk.state_after(len(chunk.elements) - 1)
+        state = copy.deepcopy(state)
+        self._rollback = lambda: state
+        return state
 
     def next_chunk(self, limit: int) -> Chunk:
         if self._rollback is not None:
@@ -238,6 +294,7 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
             self._chunk, self._remaining = END, iter(END.elements)
             if chunk.elements:
                 return chunk
+        self._before_failure = self._anchor = None
         self._assert_not_closed()
         return self._pull_or_raise(limit)
 
@@ -259,6 +316,12 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
         return len(self._chunk.elements) - length_hint(self._remaining)
 
     def get_state(self) -> Any:
+        if self._before_failure is not None:
+            return self._before_failure()
+        return self._current_state()
+
+    def _current_state(self) -> Any:
+        """Return the state from which `next` continues."""
         if self._rollback is not None:
             return self._rollback()
         if self._chunk.elements:
@@ -266,12 +329,19 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
         return self._live_state()
 
     def set_state(self, state: Any) -> None:
-        self._rollback = self.state_function()
-        self._chunk, self._remaining, self._error = END, iter(END.elements), None
+        before, remaining = self.state_function(), iter(END.elements)
+        # No call in between: an interrupt leaves the old position or the rollback to it.
+        self._rollback, self._chunk, self._remaining = before, END, remaining
+        self._error = self._before_failure = self._anchor = None
         self._restore(state)
         self._rollback = None
 
     def close(self) -> None:
+        if self._rollback is not None and not self._closed:
+            # Parents that are closed cannot be read again.
+            with contextlib.suppress(Exception):
+                state = self._rollback()
+                self._rollback = lambda: state
         # Elements that were taken stay countable for `get_state`; the others are discarded.
         if self._chunk.elements:
             taken = self._taken()

@@ -203,8 +203,11 @@ class DataLoaderIterator(CheckpointMixin, Iterator[T], Generic[T]):
         return self
 
     def __next__(self) -> T:
-        element: T = next(self._iterator)
-        return element
+        element: T
+        # Not `next`: an interrupt right after it has returned would lose the element.
+        for element in self._iterator:
+            return element
+        raise StopIteration
 
     def get_state(self) -> bytes:
         """Return the state as JSON."""
