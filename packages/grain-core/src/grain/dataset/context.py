@@ -54,11 +54,13 @@ def current_context() -> IterationContext:
 @contextlib.contextmanager
 def iteration_context(context: IterationContext) -> Iterator[None]:
     """Make `context` the current context inside the `with` block."""
-    token = _current.set(context)
+    before = _current.get()
     try:
+        # Inside: an interrupt right after it must not leave the context in force.
+        _current.set(context)
         yield
     finally:
-        _current.reset(token)
+        _current.set(before)
 
 
 ProcessPrefetcher = Callable[[Any, MultiprocessingOptions, Any], Any]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from grain.dataset.chunk import PartialRead
-from grain.execution.thread_shutdown import start_thread
+from grain.execution.thread_shutdown import BackgroundThread
 
 
 class ReadBlock:
@@ -62,7 +62,7 @@ class BlockThreads:
     def __init__(self, dataset: Any):
         self._dataset = dataset
         self._tasks = _Tasks()
-        self._threads: list[threading.Thread] = []
+        self._threads: list[BackgroundThread] = []
         self._running = 0
         self.submit = self._tasks.submit
 
@@ -72,9 +72,11 @@ class BlockThreads:
             if not self._tasks.take_dismissal():
                 # Dismissed threads that have ended need no message to stop.
                 self._threads[:] = [thread for thread in self._threads if thread.is_alive()]
+                self._threads.append(_new_thread(self._dataset, self._tasks))
                 try:
-                    self._threads.append(_start_thread(self._dataset, self._tasks))
+                    self._threads[-1].start()
                 except RuntimeError:
+                    self._threads.pop()
                     if not self._running:
                         raise
                     return
@@ -97,7 +99,7 @@ class BlockThreads:
     def join(self) -> None:
         """Wait for threads to finish their current block."""
         for thread in self._threads:
-            if thread is not threading.current_thread():
+            if not thread.is_current:
                 thread.join()
         self._threads.clear()
         self._running = 0
@@ -159,5 +161,5 @@ def _work(dataset: Any, tasks: _Tasks) -> None:
         del block
 
 
-def _start_thread(dataset: Any, tasks: _Tasks) -> threading.Thread:
-    return start_thread("grain-read", lambda: tasks.stop(1), _work, dataset, tasks)
+def _new_thread(dataset: Any, tasks: _Tasks) -> BackgroundThread:
+    return BackgroundThread("grain-read", lambda: tasks.stop(1), _work, dataset, tasks)

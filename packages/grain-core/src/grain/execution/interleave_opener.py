@@ -26,7 +26,7 @@ from grain.dataset.interleave.opener import Opened
 from grain.execution.thread_prefetch import (
     ThreadPrefetchDatasetIterator,
 )
-from grain.execution.thread_shutdown import start_thread
+from grain.execution.thread_shutdown import BackgroundThread
 
 
 class ThreadsAhead:
@@ -109,85 +109,122 @@ class ThreadOpener:
         self._jobs.join()
 
 
+class _Job:
+    """One dataset to open.
+
+    Attributes:
+        result: The result or error; None for a job that was given up.
+        done: Whether the result is there.
+        ready: Lock that is released when the job is done.
+    """
+
+    __slots__ = ("done", "open", "ready", "result")
+
+    def __init__(self, open_dataset: Callable[[], Opened]):
+        self.open = open_dataset
+        self.result: Opened | Exception | None = None
+        self.done = False
+        self.ready = threading.Lock()
+        self.ready.acquire()
+
+    def finish(self, result: Opened | Exception | None) -> None:
+        self.result, self.done = result, True
+        self.ready.release()
+
+
 class _OpeningJobs:
-    """Jobs, their results, and the threads that run them."""
+    """Jobs, their results, and the threads that run them.
+
+    The consumer waits for the lock of one job, so that an interrupt leaves nothing locked.
+    """
 
     def __init__(self, most: int):
         self._most = most
-        self._changed = threading.Condition()
-        self._waiting: collections.deque[tuple[int, Callable[[], Opened]]] = collections.deque()
-        self._known: set[int] = set()
-        self._done: dict[int, Opened | Exception] = {}
-        self._threads: set[threading.Thread] = set()
+        # Reentrant: a finalizer may call `stop` anywhere.
+        self._lock = threading.RLock()
+        self._jobs: dict[int, _Job] = {}
+        self._waiting: collections.deque[_Job] = collections.deque()
+        self._threads: list[BackgroundThread] = []
         self._stopped = False
 
     def submit(self, number: int, job: Callable[[], Opened]) -> None:
-        with self._changed:
-            if self._stopped or number in self._known:
-                return
-            self._known.add(number)
-            self._waiting.append((number, job))
-            if len(self._threads) < self._most:
-                # It cannot end and be removed before this lock is released.
-                self._threads.add(start_thread("grain-open", self.stop, self._run))
+        if not self._stopped and number not in self._jobs:
+            opening = _Job(job)
+            self._jobs[number] = opening
+            self._waiting.append(opening)
+            self._start_threads()
+
+    def _start_threads(self) -> bool:
+        """Start a thread for jobs that wait; return whether any thread runs."""
+        with self._lock:
+            if self._waiting and len(self._threads) < self._most:
+                self._threads.append(BackgroundThread("grain-open", self.stop, self._run))
+            threads = list(self._threads)
+        for thread in threads:
+            try:
+                thread.start()
+            except RuntimeError:  # The system has no more of them.
+                with self._lock:
+                    self._threads.remove(thread)
+        return bool(self._threads)
 
     def _run(self) -> None:
-        while (found := self._next()) is not None:
-            number, job = found
-            result: Opened | Exception
-            try:
-                result = job()
-            except Exception as error:
-                result = error
-            except BaseException as error:  # Also an exit: the consumer must receive the error.
-                result = RuntimeError(f"The thread that opens datasets was stopped by {error!r}.")
-            del job, found
-            self._put(number, result)
+        while (job := self._next()) is not None:
+            self._open(job)
+            del job
 
-    def _next(self) -> tuple[int, Callable[[], Opened]] | None:
-        with self._changed:
-            if self._waiting:
-                return self._waiting.popleft()
-            self._threads.discard(threading.current_thread())
-            return None
-
-    def _put(self, number: int, result: Opened | Exception) -> None:
-        with self._changed:
+    def _open(self, job: _Job) -> None:
+        result: Opened | Exception
+        try:
+            result = job.open()
+        except Exception as error:
+            result = error
+        except BaseException as error:  # Also an exit: the consumer must receive the error.
+            result = RuntimeError(f"The thread that opens datasets was stopped by {error!r}.")
+        with self._lock:
+            job.finish(None if self._stopped else result)
             if not self._stopped:
-                self._done[number] = result
-                self._changed.notify_all()
                 return
         if isinstance(result, Opened):
             result.iterator.close()
 
+    def _next(self) -> _Job | None:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._threads[:] = [thread for thread in self._threads if not thread.is_current]
+            return None
+
     def take(self, number: int) -> Opened | None:
-        with self._changed:
-            if number not in self._known:
-                return None
-            while number not in self._done:
-                if self._stopped:
-                    return None
-                self._changed.wait()
-            self._known.discard(number)
-            result = self._done.pop(number)
-        if isinstance(result, Exception):
-            raise result
-        return result
+        job = self._jobs.get(number)
+        if job is None:
+            return None
+        while not job.done:
+            if self._start_threads():
+                job.ready.acquire()
+            elif self._waiting:
+                self._open(self._waiting.popleft())
+        self._jobs.pop(number, None)
+        if isinstance(job.result, Exception):
+            raise job.result
+        return job.result
 
     def stop(self) -> None:
-        with self._changed:
+        with self._lock:
             self._stopped = True
+            waiting = list(self._waiting)
             self._waiting.clear()
-            left = list(self._done.values())
-            self._done.clear()
-            self._changed.notify_all()
-        for result in left:
-            if isinstance(result, Opened):
-                result.iterator.close()
+            finished = [job for job in self._jobs.values() if job.done]
+            self._jobs.clear()
+        for job in waiting:
+            job.finish(None)
+        for job in finished:
+            if isinstance(job.result, Opened):
+                job.result.iterator.close()
 
     def join(self) -> None:
-        with self._changed:
+        with self._lock:
             threads = list(self._threads)
         for thread in threads:
-            if thread is not threading.current_thread():
+            if not thread.is_current:
                 thread.join()

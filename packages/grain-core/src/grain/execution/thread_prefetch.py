@@ -11,6 +11,7 @@ iterator, so dropping the iterator ends the thread.
 from __future__ import annotations
 
 import collections
+import contextlib
 import threading
 import time
 import weakref
@@ -26,7 +27,7 @@ from grain.dataset.iterator import ChunkIterator, same_state
 from grain.dataset.node import ExecutionTrait
 from grain.dataset.parent_cursor import constant
 from grain.dataset.validation import checked_iter_parent
-from grain.execution.thread_shutdown import start_thread
+from grain.execution.thread_shutdown import BackgroundThread
 from grain.options import checked_int
 
 T = TypeVar("T")
@@ -120,52 +121,61 @@ class _Adapted(DatasetIterator[T]):
 
 
 class _Buffer:
-    """Bounded queue of the chunks that the thread has read; holds no reference to the consumer."""
+    """Bounded queue of the chunks that the thread has read; holds no reference to the consumer.
+
+    There is one producer and one consumer, and each attribute is written by one of them only. A lock that is
+    released is a signal: the waiting side looks again. So an interrupt of the consumer, wherever it strikes,
+    leaves no lock held and no count wrong.
+    """
 
     def __init__(self, size: int):
         self.size = size
-        self.changed = threading.Condition()
-        self.chunks: collections.deque[Chunk | Exception] = collections.deque()
-        self.count = 0
+        # Each chunk with the number of elements that were read up to its end.
+        self.chunks: collections.deque[tuple[Chunk | Exception, int]] = collections.deque()
+        self.read = 0
+        self.taken = 0
         self.stopped = False
+        self.discarded = False
+        self._arrived, self._freed = threading.Lock(), threading.Lock()
         # Held while the parent is advanced: states of its earlier chunks must not be computed then.
         self.advancing = threading.Lock()
 
     def put(self, chunk: Chunk | Exception) -> None:
-        with self.changed:
-            self.chunks.append(chunk)
-            if isinstance(chunk, Chunk):
-                self.count += len(chunk.elements)
-            self.changed.notify_all()
+        if isinstance(chunk, Chunk):
+            self.read += len(chunk.elements)
+        self.chunks.append((chunk, self.read))
+        _signal(self._arrived)
 
     def first(self) -> Chunk | Exception:
         """Wait for the first chunk; it stays in the queue in case the consumer is interrupted."""
-        with self.changed:
-            while not self.chunks:
-                if self.stopped:
-                    return RuntimeError("The prefetch thread was stopped: the program is exiting.")
-                self.changed.wait()
-            return self.chunks[0]
+        while not self.chunks:
+            if self.stopped:
+                return RuntimeError("The prefetch thread was stopped: the program is exiting.")
+            self._arrived.acquire()
+        return self.chunks[0][0]
 
     def drop_first(self) -> None:
         """Remove the first chunk, which the consumer has taken."""
-        with self.changed:
-            chunk = self.chunks.popleft()
-            if isinstance(chunk, Chunk):
-                self.count -= len(chunk.elements)
-            self.changed.notify_all()
+        self.taken = self.chunks[0][1]
+        self.chunks.popleft()
+        _signal(self._freed)
 
     def room(self) -> int:
         """Wait until the buffer is not full; return the free elements, or 0 to stop."""
-        with self.changed:
-            while self.count >= self.size and not self.stopped:
-                self.changed.wait()
-            return 0 if self.stopped else self.size - self.count
+        while self.read - self.taken >= self.size and not self.stopped:
+            self._freed.acquire()
+        return 0 if self.stopped else self.size - self.read + self.taken
 
     def stop(self) -> None:
-        with self.changed:
-            self.stopped = True
-            self.changed.notify_all()
+        self.stopped = True
+        _signal(self._arrived)
+        _signal(self._freed)
+
+
+def _signal(lock: threading.Lock) -> None:
+    """Release a lock that another thread may wait for."""
+    with contextlib.suppress(RuntimeError):  # It was released before, and not waited for since.
+        lock.release()
 
 
 def _read_ahead(parent: DatasetIterator[Any], buffer: _Buffer) -> None:
@@ -207,7 +217,7 @@ class ThreadPrefetchDatasetIterator(ChunkIterator[T]):
         super().__init__(adapted)
         self._buffer_size = _checked_size(prefetch_buffer_size)
         self._buffer: _Buffer | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: BackgroundThread | None = None
         self._ended = False
         # State function of the parent after the last chunk that was delivered.
         self._snapshot: Callable[[], Any] = constant(adapted.get_state())
@@ -224,14 +234,17 @@ class ThreadPrefetchDatasetIterator(ChunkIterator[T]):
             super().start_prefetch()
 
     def _start(self) -> _Buffer:
-        if self._buffer is None:
-            self._buffer = _Buffer(self._buffer_size)
+        buffer, thread = self._buffer, self._thread
+        if buffer is None or thread is None:
+            buffer = _Buffer(self._buffer_size)
             # The thread holds the buffer, not this iterator, so that dropping the iterator ends it.
-            weakref.finalize(self, self._buffer.stop)
-            self._thread = start_thread(
-                "grain-prefetch", self._buffer.stop, _read_ahead, self._thread_input(), self._buffer
+            weakref.finalize(self, buffer.stop)
+            thread = BackgroundThread(
+                "grain-prefetch", buffer.stop, _read_ahead, self._thread_input(), buffer
             )
-        return self._buffer
+            self._buffer, self._thread = buffer, thread
+        thread.start()
+        return buffer
 
     def _thread_input(self) -> Any:
         """Return the object that the thread reads from; it must hold no reference to this iterator."""
@@ -239,16 +252,19 @@ class ThreadPrefetchDatasetIterator(ChunkIterator[T]):
 
     def stop_prefetch(self) -> None:
         """End the thread, after its current chunk, and discard the chunks it read."""
-        buffer, thread = self._buffer, self._thread
+        if self._buffer is not None:
+            self._buffer.discarded = True
+            self._buffer.stop()
+        # Not forgotten before it has ended, since this wait may be interrupted.
+        if self._thread is not None and not self._thread.is_current:
+            self._thread.join()
         self._buffer = self._thread = None
-        if buffer is not None:
-            buffer.stop()
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
 
     def _pull(self, limit: int) -> Chunk:
         if self._ended:
             return END
+        if self._buffer is not None and self._buffer.discarded:
+            self._restore(self._snapshot())  # `stop_prefetch` was interrupted.
         buffer: _Buffer | None = None
         if not self._buffer_size:
             chunk = self._parent.next_chunk(limit)
@@ -284,7 +300,8 @@ class ThreadPrefetchDatasetIterator(ChunkIterator[T]):
         return self._snapshot()
 
     def _restore(self, state: Any) -> None:
-        if self._buffer is not None and same_state(self._snapshot(), state):
+        buffer = self._buffer
+        if buffer is not None and not buffer.discarded and same_state(self._snapshot(), state):
             return  # The prefetched chunks are delivered next.
         self.stop_prefetch()
         self._parent.set_state(state)

@@ -7,7 +7,9 @@ computing.
 
 from __future__ import annotations
 
+import _thread
 import atexit
+import collections
 import contextlib
 import threading
 import time
@@ -17,15 +19,17 @@ from typing import Any
 
 from grain._policy import current_policy
 
-_stops: weakref.WeakKeyDictionary[threading.Thread, Callable[[], None]] = (
+_stops: weakref.WeakKeyDictionary[BackgroundThread, Callable[[], None]] = (
     weakref.WeakKeyDictionary()
 )
 
 
-def start_thread(
-    name: str, stop: Callable[[], None], target: Callable[..., None], *arguments: Any
-) -> threading.Thread:
-    """Start a daemon thread.
+class BackgroundThread:
+    """A daemon thread that an interrupt of its start or of its join leaves in a known condition.
+
+    `threading.Thread.start` waits for the new thread, and an interrupt of that wait may block the new
+    thread for ever. So the thread is started by a short-lived one, which no interrupt reaches. `start` and
+    `join` may be called again after they were interrupted.
 
     Args:
         name: Name of the thread.
@@ -33,13 +37,83 @@ def start_thread(
         target: Function that the thread runs.
         *arguments: Arguments of `target`.
     """
-    thread = threading.Thread(target=target, args=arguments, name=name, daemon=True)
-    _stops[thread] = stop
+
+    def __init__(
+        self, name: str, stop: Callable[[], None], target: Callable[..., None], *arguments: Any
+    ):
+        self._target, self._arguments = target, arguments
+        # Taken by the call that runs the thread, or by the one that gives it up.
+        self._permits = collections.deque([None])
+        self._started = self._ended = self._given_up = False
+        self._ident: int | None = None
+        self._running = threading.Lock()
+        self._running.acquire()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        _stops[self] = stop
+
+    def start(self) -> None:
+        """Start the thread, unless it was started."""
+        if not self._started:
+            _thread.start_new_thread(self._launch, ())
+            self._started = True
+            # Exit handlers run in reverse order of registration: this one must run before worker
+            # processes end, for which a thread may wait, and before devices shut down, which a thread
+            # may use.
+            atexit.unregister(_end_threads)
+            atexit.register(_end_threads)
+
+    def _launch(self) -> None:
+        try:
+            self._permits.pop()
+        except IndexError:  # A second start, after an interrupt of the first one.
+            return
+        try:
+            self._thread.start()
+        except RuntimeError:  # No further thread can be started: this one does the work.
+            self._run()
+
+    def _run(self) -> None:
+        self._ident = threading.get_ident()
+        try:
+            self._target(*self._arguments)
+        finally:
+            # What the arguments hold must not live as long as this object.
+            del self._target, self._arguments
+            self._ended = True
+            self._running.release()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller runs in this thread."""
+        return threading.get_ident() == self._ident
+
+    def is_alive(self) -> bool:
+        """Return whether the thread has not ended."""
+        return not self._ended
+
+    def join(self, timeout: float = -1) -> None:
+        """Wait for the thread to end; one that has not run yet never will."""
+        if self._ended or self._given_up:
+            return
+        if self._permits:
+            self._given_up = True
+            try:
+                self._permits.pop()
+            except IndexError:  # It has just started.
+                self._given_up = False
+            else:
+                self._ended = True
+                return
+        if self._running.acquire(timeout=timeout):
+            self._running.release()
+
+
+def start_thread(
+    name: str, stop: Callable[[], None], target: Callable[..., None], *arguments: Any
+) -> BackgroundThread:
+    """Start a daemon thread; see `BackgroundThread` for the arguments."""
+    thread = BackgroundThread(name, stop, target, *arguments)
     thread.start()
-    # Exit handlers run in reverse order of registration: this one must run before worker processes end,
-    # for which a thread may wait, and before devices shut down, which a thread may use.
-    atexit.unregister(_end_threads)
-    atexit.register(_end_threads)
     return thread
 
 
@@ -50,7 +124,9 @@ def forget_threads() -> None:
 
 def forget_this_thread() -> None:
     """Do not wait for the current thread at exit."""
-    _stops.pop(threading.current_thread(), None)
+    for thread in list(_stops):
+        if thread.is_current:
+            _stops.pop(thread, None)
 
 
 def _end_threads() -> None:

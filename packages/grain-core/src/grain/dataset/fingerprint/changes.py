@@ -59,11 +59,14 @@ def allow_changes(*kinds: str) -> Iterator[None]:
     >>> with allow_changes("sampler"):
     ...     loader(seed=2).set_state(loader(seed=1).get_state())
     """
-    token = _allowed.set(_allowed.get() | _checked_kinds(kinds))
+    before = _allowed.get()
+    wanted = before | _checked_kinds(kinds)
     try:
+        # Inside: an interrupt right after it must not leave the changes allowed.
+        _allowed.set(wanted)
         yield
     finally:
-        _allowed.reset(token)
+        _allowed.set(before)
 
 
 def _checked_kinds(kinds: Iterable[str]) -> frozenset[str]:

@@ -189,9 +189,13 @@ class WorkerPool:
                 self._require_usable()
                 self._await_message(deadline)
             self._warn(ticket)
-            channel, frame = self._arrived.pop(ticket)
-            del self._waiting[ticket]
-            stream, *buffers = channel.open(frame)
+            try:
+                channel, frame = self._arrived.pop(ticket)
+                del self._waiting[ticket]
+                stream, *buffers = channel.open(frame)
+            except BaseException:
+                self._record_interrupt()  # The result is lost.
+                raise
         value = array_pickling.loads(stream, buffers)
         if frame.kind == FrameKind.ERROR:
             raise error_report.rebuild(error_report.ErrorReport(*value))
