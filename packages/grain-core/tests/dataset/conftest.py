@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import sys
 import threading
@@ -20,7 +19,7 @@ from grain.dataset.interleave.cycle import LatencyMonitor
 from ..helpers.pipelines import INLINE, plain, take
 
 # Where the library waits for its threads.
-_WAITING = {"read", "take", "wait"}
+_WAITING = {"first", "read", "take", "wait"}
 
 
 @contextlib.contextmanager
@@ -35,7 +34,8 @@ def _interrupting(ready: Callable[[], bool]) -> Iterator[None]:
             place = (frame.f_code.co_name, frame.f_lasti)
             # Seen there twice in a row when nothing else can happen any more: it waits.
             if ready() and place == last and place[0] in _WAITING:
-                os.kill(os.getpid(), signal.SIGUSR1)
+                # To the thread that waits: another one that received it would not wake it.
+                signal.pthread_kill(main, signal.SIGUSR1)
                 return
             last = place
 

@@ -72,12 +72,9 @@ def test_at_the_end_the_state_is_that_of_the_parent_at_its_end(size: int) -> Non
 
 def test_no_more_is_read_ahead_than_allowed() -> None:
     read: list[int] = []
-    third_asked = threading.Event()
 
     def note(x: int) -> int:
         read.append(x)
-        if x >= 2:
-            third_asked.set()
         return x
 
     with iter(
@@ -86,12 +83,10 @@ def test_no_more_is_read_ahead_than_allowed() -> None:
         )
     ) as iterator:
         iterator.start_prefetch()
-        assert third_asked.wait(timeout=30)
-        # A full buffer holds 0, 1 and 2; reading further would read too much.
-        buffer = iterator._buffer
-        with buffer.changed:
-            assert buffer.changed.wait_for(lambda: buffer.count == 3, timeout=30)
-        assert read == [0, 1, 2]
+        for taken in range(100):
+            # One chunk of up to three was taken from the buffer, which holds three more.
+            assert max(read, default=0) < taken + 6
+            assert next(iterator) == taken
 
 
 def test_an_error_comes_in_order_and_the_stream_resumes_after_it() -> None:

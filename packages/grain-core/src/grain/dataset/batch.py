@@ -300,11 +300,7 @@ class BatchDatasetIterator(ChunkIterator[T]):
         super().__init__(parent)
         self._dataset = dataset
         self._held = END  # The rest of the parent's last chunk.
-        # The parent's state before what is read next; None where it is unknown, such as for iterators
-        # that users write.
-        self._start: Callable[[], Any] | None = None
-        self._needs_start = isinstance(parent, ChunkIterator)
-        self._failed: Callable[[], Any] | None = None
+        self._failed: Any = None
 
     def __str__(self) -> str:
         dataset = self._dataset
@@ -314,13 +310,11 @@ class BatchDatasetIterator(ChunkIterator[T]):
         )
 
     def _pull(self, limit: int) -> Chunk:
-        failed, self._failed = self._failed, None
+        self._failed = None
         size = self._dataset.group_size
         batches: list[Any] = []
         states: list[Callable[[], Any]] = []
         pending: list[Any] = []
-        if self._needs_start:
-            self._start, self._needs_start = constant(self._parent.get_state()), False
         while True:
             chunk, self._held = self._held, END
             if not chunk.elements:
@@ -329,13 +323,7 @@ class BatchDatasetIterator(ChunkIterator[T]):
                 try:
                     chunk = self._parent.next_chunk(wanted)
                 except Exception as failure:
-                    # `next` continues after the element that failed, without those of the incomplete
-                    # batch; the state is before them, so that none is lost to a program that stops here.
-                    if pending:
-                        self._failed = states[-1] if states else failed or self._start
-                    elif not states:
-                        self._failed = failed
-                    self._start, self._needs_start = None, isinstance(self._parent, ChunkIterator)
+                    # The elements of an incomplete batch are lost with the one that failed.
                     return self._fail_after(failure, chunk_of(batches, states))
             if not chunk.elements:
                 if pending and not self._dataset.drop_remainder:
@@ -351,12 +339,11 @@ class BatchDatasetIterator(ChunkIterator[T]):
                 begin, pending = end, []
                 if error is not None:
                     self._held = chunk.rest(end)
-                    self._start = self._failed = chunk.snapshot(end - 1)
+                    self._failed = chunk.snapshot(end - 1)
                     return self._fail_after(error, chunk_of(batches, states, chunk.live))
                 states.append(chunk.snapshot(end - 1))
             if batches and (chunk.live or len(batches) >= limit):
                 self._held = _prepend(pending, chunk.rest(begin))
-                self._start = None if chunk.live else states[-1]
                 return chunk_of(batches, states, chunk.live)
             pending += elements[begin:]
 
@@ -371,7 +358,6 @@ class BatchDatasetIterator(ChunkIterator[T]):
 
     def _restore(self, state: Any) -> None:
         self._held, self._failed = END, None
-        self._start, self._needs_start = None, isinstance(self._parent, ChunkIterator)
         self._parent.set_state(state)
 
 

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from grain._exceptions import mark_worker_failure
 from grain._policy import Policy, current_policy
 from grain.execution import shared_sources
 from grain.execution.executor import Executor, TaskPool
@@ -97,11 +98,15 @@ class WorkerSession:
             raise ValueError("Trying to advance a closed iterator: its workers have ended.")
         if self._pool is None:
             parts = {number: part.content for number, part in self._objects.items()}
-            self._pool = self._executor.open(
-                TaskDispatcher(parts, self._shared, self.policy),
-                name_owner=_name_owner,
-                first_ticket=self._first_ticket,
-            )
+            try:
+                self._pool = self._executor.open(
+                    TaskDispatcher(parts, self._shared, self.policy),
+                    name_owner=_name_owner,
+                    first_ticket=self._first_ticket,
+                )
+            except OSError as error:  # No element is to blame.
+                mark_worker_failure(error)
+                raise
         return self._pool
 
     def _restart_pool(self, interrupted: TaskPool) -> None:

@@ -139,14 +139,15 @@ class IteratorOpener:
         """Return the iterator of a slot, opened at first use."""
         if slot.iterator is None:
             opened = self._opened(slot)
-            slot.iterator, slot.first = opened.iterator, opened.state
-            if slot.state is None:
-                slot.state = constant(opened.state)
-            slot.error, slot.reads_ahead = opened.error, opened.reads_ahead
             self._opening.add(opened.seconds)
-            if opened.chunk is not None:
-                slot.set_chunk(opened.chunk)
-                slot.ended = not opened.chunk.elements
+            chunk, state = opened.chunk, constant(opened.state)
+            # No call until the iterator is set: an interrupt comes before or after all of it.
+            if slot.state is None:
+                slot.state = state
+            slot.error, slot.reads_ahead = opened.error, opened.reads_ahead
+            if chunk is not None:
+                slot.chunk, slot.taken, slot.ended = chunk, 0, not chunk.elements
+            slot.iterator, slot.first = opened.iterator, opened.state
             if slot.dropped:  # A state was requested after the end.
                 slot.iterator.close()
         return slot.iterator

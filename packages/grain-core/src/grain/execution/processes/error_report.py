@@ -24,6 +24,8 @@ class WorkerDied(RuntimeError):  # noqa: N818 - a user reads it as a sentence
         ticket: The task that it was computing, or None.
     """
 
+    is_worker_failure = True
+
     def __init__(
         self, worker: int, count: int, pid: int, exitcode: int | None, ticket: int | None
     ) -> None:
