@@ -56,8 +56,9 @@ class SumsIterator(grain.DatasetIterator):
         return {"inside": self._parent.get_state(), "sum": self._sum}
 
     def set_state(self, state: dict[str, Any]) -> None:
+        total = state["sum"]
         self._parent.set_state(state["inside"])
-        self._sum = state["sum"]
+        self._sum = total
 
 
 class Lines(grain.IterDataset):

@@ -7,7 +7,7 @@ import pytest
 damage = pytest.importorskip("tests.faults.damage", reason="needs the plugins that read files")
 
 # Errors of these do not name the file.
-KNOWN_DEFECTS = {"TFRecord, gzip", "TFRecord, zlib", "Parquet"}
+KNOWN_DEFECTS = {"Parquet"}
 
 
 @pytest.mark.parametrize("name", [name for name in damage.FORMATS if name not in KNOWN_DEFECTS])

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.iter_dataset import IterDataset
-from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, count_field, state_field
 from grain.dataset.parent_cursor import constant
 from grain.dataset.validation import checked_iter_parent
 
@@ -92,7 +92,7 @@ class CacheDatasetIterator(ChunkIterator[T]):
         return _state(self._snapshot(), self._position, self._filled)
 
     def _restore(self, state: Any) -> None:
-        position = int(state_field(state, "position", self))
+        position = count_field(state, "position", self)
         parent_state = state_field(state, "parent", self)
         if not self._filled:
             self._cache = []

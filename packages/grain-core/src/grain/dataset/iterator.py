@@ -361,6 +361,18 @@ def state_field(state: Any, name: str, owner: Any) -> Any:
         ) from None
 
 
+def count_field(state: Any, name: str, owner: Any, most: int | None = None) -> int:
+    """Return a field of a state that counts something, or raise an error that shows the state."""
+    count = int(state_field(state, name, owner))
+    if count < 0 or (most is not None and count > most):
+        raise ValueError(
+            f"The field {name!r} of the state for {owner} must be "
+            f"{'at least 0' if most is None else f'in 0..{most}'}, as `get_state()` returns it; got "
+            f"{count}."
+        )
+    return count
+
+
 def same_state(one: Any, other: Any) -> bool:
     """Return whether two states are certainly equal."""
     try:

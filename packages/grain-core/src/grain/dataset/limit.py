@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.iter_dataset import IterDataset
-from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, count_field, state_field
 from grain.dataset.parent_cursor import constant
 from grain.dataset.validation import checked_iter_parent
 from grain.options import checked_int
@@ -87,7 +87,7 @@ class LimitDatasetIterator(ChunkIterator[T]):
         )
 
     def index_from_state(self, state: Any) -> int:
-        return int(state_field(state, "count_elements_read", self))
+        return count_field(state, "count_elements_read", self)
 
     def state_from_index(self, index: int) -> Any:
         return {"parent": self._parent.state_from_index(index), "count_elements_read": index}

@@ -13,7 +13,7 @@ from grain.dataset.batch import checked_batch_size
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.element_spec import ShapeDtypeStruct, get_element_spec
 from grain.dataset.iter_dataset import IterDataset
-from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, count_field, state_field
 from grain.dataset.parent_cursor import ParentCursor
 from grain.dataset.validation import checked_iter_parent
 
@@ -168,7 +168,7 @@ class RebatchDatasetIterator(ChunkIterator[T]):
         return _state(*self._last)
 
     def _restore(self, state: Any) -> None:
-        taken = int(state_field(state, "batch_idx", self))
+        taken = count_field(state, "batch_idx", self)
         self._parent.set_state(state_field(state, "parent", self))
         self._begin(taken)
 

@@ -10,7 +10,7 @@ from grain.dataset.chunk import END, Chunk
 from grain.dataset.combined import CombinedReader, ReindexedReader
 from grain.dataset.index_transform import IndexTransformMapDataset
 from grain.dataset.iter_dataset import IterDataset
-from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, count_field, state_field
 from grain.dataset.map_dataset import MapDataset
 from grain.dataset.validation import checked_iter_parent
 from grain.index.permutation import IndexArray
@@ -142,6 +142,6 @@ class RepeatDatasetIterator(ChunkIterator[T]):
         return {"parent": self._parent.get_state(), "epoch": self._epoch}
 
     def _restore(self, state: Any) -> None:
-        epoch = int(state_field(state, "epoch", self))
+        epoch = count_field(state, "epoch", self)
         self._parent.set_state(state_field(state, "parent", self))
         self._epoch = epoch

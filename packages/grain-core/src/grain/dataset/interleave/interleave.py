@@ -15,7 +15,7 @@ from grain.dataset.element_spec import get_element_spec
 from grain.dataset.interleave.cycle import CycleSlot
 from grain.dataset.interleave.opener import IteratorOpener, check_dataset
 from grain.dataset.iter_dataset import IterDataset
-from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, count_field, state_field
 from grain.dataset.map_dataset import MapDataset
 from grain.dataset.node import DatasetNode, ExecutionTrait, lines
 from grain.dataset.parent_cursor import constant
@@ -364,14 +364,16 @@ class InterleaveDatasetIterator(ChunkIterator[T]):
         numbers = state_field(state, "iterators_in_use_indices", self)
         states = state_field(state, "iterators_in_use_states", self)
         exhausted = state_field(state, "exhausted", self)
-        next_slot = int(state_field(state, "next_index_in_cycle", self))
-        next_dataset = int(state_field(state, "next_index_in_datasets", self))
         count = len(self._datasets)
-        if len(numbers) != len(self._slots) or any(not 0 <= n < count for n in numbers):
+        next_dataset = int(state_field(state, "next_index_in_datasets", self))
+        # Datasets are opened in order, so those in the cycle come before the next one.
+        known = all(0 <= number < next_dataset <= count for number in numbers)
+        if len(numbers) != len(self._slots) or not known:
             raise ValueError(
                 f"The state for {self} is of another set of datasets: its cycle holds the "
                 f"datasets {list(numbers)}."
             )
+        next_slot = count_field(state, "next_index_in_cycle", self, max(0, len(self._slots) - 1))
         self._close_slots()
         self._slots = [
             CycleSlot(int(number), slot_state, bool(over))

@@ -22,6 +22,9 @@ _HEADER = struct.Struct("<QI")
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
 _CHUNK = 1 << 20
+_MAX_READ = 64 << 20
+# Raised for compressed files that are damaged.
+_DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error)
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -118,7 +121,12 @@ class TFRecordDatasetIterator(ChunkIterator[bytes]):
         """Return `count` bytes at `start`, reading more of the file as needed."""
         end = start + count
         while len(self._ahead) < end:
-            more = self._file.read(max(_CHUNK, end - len(self._ahead)))
+            # Not all at once: a damaged length may be far larger than the file.
+            missing = min(end - len(self._ahead), max(_MAX_READ, len(self._ahead)))
+            try:
+                more = self._file.read(max(_CHUNK, missing))
+            except _DAMAGED as error:
+                raise self._invalid(f"it cannot be decompressed ({error})", start) from error
             if not more:
                 break
             self._ahead += more
@@ -145,8 +153,11 @@ class TFRecordDatasetIterator(ChunkIterator[bytes]):
         offset = int(state_field(state, "reader_offset", self))
         if offset < 0:
             raise ValueError(f"reader_offset must not be negative, got {offset}.")
+        try:
+            self._file.seek(offset)
+        except _DAMAGED as error:
+            raise self._invalid(f"it cannot be decompressed ({error})", offset) from error
         self._offset, self._ahead = offset, b""
-        self._file.seek(offset)
 
     def close(self) -> None:
         """Close the file."""
