@@ -105,6 +105,7 @@ def test_ctrl_c_while_an_element_is_waited_for_ends_the_program_at_once_and_sile
     done = run("""
         import signal
         from grain._policy import current_policy, install_policy
+from grain.execution.thread_shutdown import BackgroundThread
 
         install_policy(current_policy().replace(thread_join_seconds=600))
 
@@ -119,9 +120,9 @@ def test_ctrl_c_while_an_element_is_waited_for_ends_the_program_at_once_and_sile
             return x
 
         joining = threading.Event()
-        join = threading.Thread.join
+        join = BackgroundThread.join
 
-        def watched_join(self, timeout=None):
+        def watched_join(self, timeout=-1):
             joining.set()
             join(self, timeout)
 
@@ -129,7 +130,7 @@ def test_ctrl_c_while_an_element_is_waited_for_ends_the_program_at_once_and_sile
         iterator = iter(grain.experimental.ThreadPrefetchIterDataset(ds, prefetch_buffer_size=9))
         assert next(iterator) == 0
         assert started.wait(30)
-        threading.Thread.join = watched_join
+        BackgroundThread.join = watched_join
         print("ends")
     """)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ends\n", "")
