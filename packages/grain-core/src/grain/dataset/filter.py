@@ -16,7 +16,7 @@ from grain.dataset.iterator import DatasetIterator, Transformed
 from grain.dataset.map import TransformIterDataset, TransformMapDataset, function_of
 from grain.dataset.map_dataset import MapDataset
 from grain.dataset.node import ExecutionTrait, computed
-from grain.dataset.stages import StageIterator
+from grain.dataset.stages import StageIterator, stage_iterator_name
 from grain.index.permutation import IndexArray
 from grain.options import DatasetOptions
 
@@ -24,12 +24,17 @@ T = TypeVar("T")
 
 
 class DropRateMonitor:
-    """A monitor that warns or raises when too many of the last elements were dropped."""
+    """A monitor that warns or raises when too many of the last elements were dropped.
 
-    def __init__(self, operation: Any, options: DatasetOptions):
-        self._operation = operation
+    Args:
+        name: Function that returns the name of the operation. It must hold no iterator: a reference cycle
+            would keep a dropped iterator alive.
+        options: The shares of dropped elements at which to warn and to raise.
+    """
+
+    def __init__(self, name: Callable[[], str], options: DatasetOptions):
+        self._name = name
         self._options = options
-        self._window = current_policy().drop_rate_window
         self._enabled = bool(options.warn_ratio or options.raise_ratio)
         self._window = current_policy().drop_rate_window
         self._seen = 0
@@ -93,7 +98,7 @@ class DropRateMonitor:
 
     def _message(self, dropped: float, seen: int, option: str) -> str:
         return (
-            f"Transformation {self._operation} skipped {dropped:.2%} of the last seen {seen} "
+            f"Transformation {self._name()} skipped {dropped:.2%} of the last seen {seen} "
             "elements. Please check the filtering logic. If this is intended, consider pre-filtering "
             "the input dataset before training. To disable this check, set "
             f"`grain.experimental.DatasetOptions.{option}` used in `WithOptionsIterDataset` to `None`."
@@ -175,8 +180,7 @@ class FilterDatasetIterator(StageIterator[T]):
 
     def __init__(self, parent: DatasetIterator[T], dataset: FilterIterDataset[T]):
         super().__init__(parent, dataset)
-        # The name, not the iterator: a reference cycle would keep a dropped iterator alive.
-        self._watch = DropRateMonitor(str(self), self._context.options)
+        self._watch = DropRateMonitor(lambda: stage_iterator_name(dataset), self._context.options)
 
     def _transform(self, elements: list[Any]) -> Transformed:
         result = super()._transform(elements)

@@ -75,7 +75,7 @@ def _iterate(self: IterDataset[Any]) -> DatasetIterator[Any]:
         iterator = session.iterate(self)
     else:
         iterator = self.make_iterator(self.make_parent_iterators(_open))
-    if isinstance(iterator, DatasetIterator) and cast("Any", iterator) is not self:
+    if isinstance(iterator, DatasetIterator) and iterator is not self:  # type: ignore[comparison-overlap]
         iterator.remember_dataset(self)
     return iterator
 
@@ -119,7 +119,8 @@ class IterDataset(DatasetNode, Iterable[T], metaclass=abc.ABCMeta):
         self, make: Callable[[Any], DatasetIterator[Any]]
     ) -> list[DatasetIterator[Any]]:
         """Return the iterators that `make_iterator` reads from, made of each parent by `make`."""
-        return [make(parent) for parent in self._parents]
+        parents = self._parents
+        return [make(parents[0])] if len(parents) == 1 else [make(parent) for parent in parents]
 
     def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
         """Return the iterator of this node over iterators of its parents."""

@@ -78,6 +78,11 @@ class _Origin(NamedTuple):
         return self.sources
 
 
+def stage_iterator_name(stage: StageIterDataset[Any]) -> str:
+    """Return the name of a stage's iterator in messages."""
+    return str(stage).replace("IterDataset", "DatasetIterator", 1)
+
+
 class StageIterator(ElementwiseIterator[T]):
     """The iterator of an elementwise stage; it counts elements where the stage's state has a count."""
 
@@ -88,7 +93,7 @@ class StageIterator(ElementwiseIterator[T]):
         self._count = 0
 
     def __str__(self) -> str:
-        return str(self._stage).replace("IterDataset", "DatasetIterator", 1)
+        return stage_iterator_name(self._stage)
 
     def _transform(self, elements: list[Any]) -> Transformed:
         return self._stage.apply_chunk(elements, self._count)

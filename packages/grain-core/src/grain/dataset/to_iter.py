@@ -84,13 +84,11 @@ class PrefetchDatasetIterator(ChunkIterator[T]):
     def __init__(self, dataset: PrefetchIterDataset[T]):
         super().__init__()
         self._dataset = dataset
-        self._stop = len(dataset.parents[0])
+        parent = dataset.parents[0]
+        self._stop = len(parent)
         self._next_index = 0
-        # The name, not the iterator: a reference cycle would keep a dropped iterator alive.
-        self._watch = DropRateMonitor(dataset.iterator_name, self._context.options)
-        self._reader: BlockReader = executors().reader(
-            dataset.parents[0], 0, self._stop, dataset.read_options
-        )
+        self._watch = DropRateMonitor(lambda: dataset.iterator_name, self._context.options)
+        self._reader: BlockReader = executors().reader(parent, 0, self._stop, dataset.read_options)
 
     def __str__(self) -> str:
         return self._dataset.iterator_name

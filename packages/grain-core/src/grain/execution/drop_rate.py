@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import Any
 
 from grain.dataset.filter import DropRateMonitor
+from grain.dataset.stages import StageIterDataset
 from grain.execution.fused_stage import BlockResult, BlockTask, FusedStage
 from grain.options import DatasetOptions
 
@@ -36,10 +39,10 @@ class FusedDropMonitor:
         if stage.counts_elements:
             return
         if not stage.boundary.allow_nones:
-            self._monitors[0] = DropRateMonitor(stage.boundary.iterator_name, options)
+            self._monitors[0] = DropRateMonitor(lambda: stage.boundary.iterator_name, options)
         for number, part in enumerate(stage.stages, start=1):
             if part.drops_elements:
-                name = "FilterDatasetIterator" + str(part).removeprefix(type(part).__name__)
+                name = functools.partial(_filter_name, part)
                 self._monitors[number] = DropRateMonitor(name, options)
 
     def observe(self, block: BlockTask, result: BlockResult) -> DropExcess | None:
@@ -97,3 +100,8 @@ class FusedDropMonitor:
         for number in self._monitors:
             count(number, bisect_right(inputs[number], stop))
         return DropExcess(stop, errors) if errors else None
+
+
+def _filter_name(part: StageIterDataset[Any]) -> str:
+    """Return the name that the iterator of a filter has in messages."""
+    return "FilterDatasetIterator" + str(part).removeprefix(type(part).__name__)

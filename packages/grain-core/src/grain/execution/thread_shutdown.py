@@ -2,7 +2,8 @@
 
 At exit the interpreter stops daemon threads wherever they are. Inside C++ code, such as a transfer to a
 device, this aborts the process. So exit waits, for a bounded time, for the element that each thread is
-computing.
+computing: a short time for any code, which may block for ever, and a long time for calls into devices, which
+end.
 """
 
 from __future__ import annotations
@@ -129,16 +130,58 @@ def forget_this_thread() -> None:
             _stops.pop(thread, None)
 
 
+class DeviceCall:
+    """Context manager around calls into a device's C++ code, which exit must not cut off.
+
+    Exit waits longer for a thread that is inside the `with` block, however loaded the machine is. A thread
+    that arrives after that wait never enters the block.
+    """
+
+    def __enter__(self) -> None:
+        thread = threading.current_thread()
+        _in_device_call.add(thread)
+        if _exiting and thread in _stops:
+            _in_device_call.discard(thread)
+            forget_this_thread()
+            threading.Event().wait()
+
+    def __exit__(self, *error: object) -> None:
+        _in_device_call.discard(threading.current_thread())
+
+
+_in_device_call: set[threading.Thread] = set()
+_exiting = False
+
+
 def _end_threads() -> None:
+    global _exiting
     policy = current_policy()
-    # Copied at once: running threads may start others.
-    threads = [thread for ref in _stops.keyrefs() if (thread := ref()) is not None]
-    running = [thread for thread in threads if thread.is_alive()]
+    begin = time.monotonic()
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the wait.
-        for thread in running:
-            if (stop := _stops.get(thread)) is not None:
-                stop()
-        deadline = time.monotonic() + policy.thread_join_seconds
-        for thread in running:
-            while thread in _stops and thread.is_alive() and time.monotonic() < deadline:
+        _wait_for_threads(begin + policy.thread_join_seconds)
+        _exiting = True
+        while _in_device_call and time.monotonic() < begin + policy.device_join_seconds:
+            for thread in _in_device_call.copy():
                 thread.join(policy.thread_join_poll_seconds)
+    _exiting = True
+
+
+def _wait_for_threads(deadline: float) -> None:
+    """Stop and join the registered threads, and those that they start meanwhile, until a deadline."""
+    poll_seconds = current_policy().thread_join_poll_seconds
+    stopped: set[threading.Thread] = set()
+    while running := [thread for thread in _registered() if thread.is_alive()]:
+        for thread in running:
+            if thread not in stopped and (stop := _stops.get(thread)) is not None:
+                stopped.add(thread)
+                stop()
+        for thread in running:
+            while thread in _stops and thread.is_alive():
+                if time.monotonic() > deadline:
+                    return
+                thread.join(poll_seconds)
+
+
+def _registered() -> list[threading.Thread]:
+    # Copied at once: running threads may start others.
+    return [thread for ref in _stops.keyrefs() if (thread := ref()) is not None]

@@ -12,6 +12,9 @@ from grain.dataset.element_spec import get_element_spec
 from grain.dataset.iterator import ChunkIterator
 from grain.dataset.node import ExecutionTrait
 from grain.execution.thread_prefetch import ThreadPrefetchIterDataset
+from grain.execution.thread_shutdown import DeviceCall
+
+_DEVICE_CALL = DeviceCall()
 
 
 class Placement(Protocol):
@@ -103,7 +106,8 @@ class PlacedDatasetIterator(ChunkIterator[Any]):
         self._held = chunk.rest(1)
         self._snapshot = lambda: state_after(0)
         try:
-            placed = None if element is None else self._placement.place(element)
+            with _DEVICE_CALL:
+                placed = None if element is None else self._placement.place(element)
         except Exception as error:
             add_note(error, f"raised in {self}.")
             raise
