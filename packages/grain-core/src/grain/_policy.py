@@ -135,9 +135,9 @@ class Policy:
 
     # Longest wait for the element a thread is computing, and the interval at which the wait is renewed.
     thread_join_seconds: float = 2.0
-    # The same for a thread inside a call into a device, which aborts the process if it is cut off.
-    device_join_seconds: float = 120.0
     thread_join_poll_seconds: float = 0.05
+    # Longest wait for a thread inside a call into a device, which aborts the process if it is cut off.
+    device_join_seconds: float = 120.0
 
     # Memory.
 

@@ -138,18 +138,19 @@ class DeviceCall:
     """
 
     def __enter__(self) -> None:
-        thread = threading.current_thread()
-        _in_device_call.add(thread)
-        if _exiting and thread in _stops:
-            _in_device_call.discard(thread)
+        ident = threading.get_ident()
+        _in_device_call.add(ident)
+        if _exiting and threading.current_thread().daemon:
+            _in_device_call.discard(ident)
             forget_this_thread()
             threading.Event().wait()
 
     def __exit__(self, *error: object) -> None:
-        _in_device_call.discard(threading.current_thread())
+        _in_device_call.discard(threading.get_ident())
 
 
-_in_device_call: set[threading.Thread] = set()
+# Identifiers of the threads inside a `DeviceCall`.
+_in_device_call: set[int] = set()
 _exiting = False
 
 
@@ -161,15 +162,14 @@ def _end_threads() -> None:
         _wait_for_threads(begin + policy.thread_join_seconds)
         _exiting = True
         while _in_device_call and time.monotonic() < begin + policy.device_join_seconds:
-            for thread in _in_device_call.copy():
-                thread.join(policy.thread_join_poll_seconds)
+            time.sleep(policy.thread_join_poll_seconds)
     _exiting = True
 
 
 def _wait_for_threads(deadline: float) -> None:
     """Stop and join the registered threads, and those that they start meanwhile, until a deadline."""
     poll_seconds = current_policy().thread_join_poll_seconds
-    stopped: set[threading.Thread] = set()
+    stopped: set[BackgroundThread] = set()
     while running := [thread for thread in _registered() if thread.is_alive()]:
         for thread in running:
             if thread not in stopped and (stop := _stops.get(thread)) is not None:
@@ -182,6 +182,6 @@ def _wait_for_threads(deadline: float) -> None:
                 thread.join(poll_seconds)
 
 
-def _registered() -> list[threading.Thread]:
+def _registered() -> list[BackgroundThread]:
     # Copied at once: running threads may start others.
     return [thread for ref in _stops.keyrefs() if (thread := ref()) is not None]

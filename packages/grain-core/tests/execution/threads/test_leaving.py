@@ -105,7 +105,7 @@ def test_ctrl_c_while_an_element_is_waited_for_ends_the_program_at_once_and_sile
     done = run("""
         import signal
         from grain._policy import current_policy, install_policy
-from grain.execution.thread_shutdown import BackgroundThread
+        from grain.execution.thread_shutdown import BackgroundThread
 
         install_policy(current_policy().replace(thread_join_seconds=600))
 
@@ -177,3 +177,65 @@ def test_an_iterator_that_is_advanced_after_its_thread_has_ended_says_so():
     """)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "The prefetch thread was stopped: the program is exiting.\n"
+
+
+def test_a_call_into_a_device_is_waited_for_longer_than_other_code():
+    done = run("""
+        from grain._policy import current_policy, install_policy
+        from grain.execution.device.placing import place_ahead
+
+        install_policy(current_policy().replace(thread_join_seconds=0.01))
+
+        class Placement:
+            def place(self, element):
+                if element == 3:
+                    os.write(1, b"started ")
+                    started.set()
+                    time.sleep(0.2)
+                    os.write(1, b"finished ")
+                return element
+
+        ds = grain.MapDataset.range(100).to_iter_dataset()
+        iterator = iter(place_ahead(ds, Placement(), 4, 9))
+        assert next(iterator) == 0
+        assert started.wait(30)
+    """)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "started finished ", "")
+
+
+def test_no_call_into_a_device_starts_after_exit_has_waited():
+    done = run("""
+        import atexit
+        from grain._policy import current_policy, install_policy
+        from grain.execution.device.placing import place_ahead
+
+        install_policy(current_policy().replace(thread_join_seconds=0.01))
+        leave = threading.Event()
+
+        class Held:
+            def __len__(self):
+                return 9
+            def __getitem__(self, index):
+                if index == 3:
+                    started.set()
+                    leave.wait()
+                    # The element goes to a thread that has been stopped.
+                return index
+
+        class Placement:
+            def place(self, element):
+                os.write(1, b"%d " % element)
+                return element
+
+        def after_the_wait():
+            leave.set()
+            time.sleep(0.2)
+
+        atexit.register(after_the_wait)  # Called after the wait for the threads.
+        none = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
+        ds = grain.MapDataset.source(Held()).to_iter_dataset(none)
+        iterator = iter(place_ahead(ds, Placement(), 0, 9))
+        assert next(iterator) == 0
+        assert started.wait(30)
+    """)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0 1 2 ", "")
