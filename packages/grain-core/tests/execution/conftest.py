@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,11 @@ from typing import Any
 import pytest
 
 from grain._policy import use_policy
+from grain.dataset import iterator
+from grain.execution import adaptive_reader, block_threads, split_reader
 
 from ..helpers.processes import beyond, census
+from .gated_source import PATIENCE, Clock, GatedSource
 from .meeting import Meeting, new_meeting
 
 _PRELUDE = """
@@ -100,3 +104,34 @@ def change_policy() -> Iterator[Callable[..., Any]]:
 def meet(tmp_path: Path) -> Meeting:
     """A meeting of two workers."""
     return new_meeting(tmp_path, "first")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A clock that stands still unless the test advances it."""
+    stopped = Clock()
+    for module in (adaptive_reader, block_threads, split_reader, iterator):
+        monkeypatch.setattr(module, "time", stopped)
+    return stopped
+
+
+@pytest.fixture
+def reading_threads() -> Iterator[Callable[[], list[threading.Thread]]]:
+    """Return the threads that read for this test; when it ends, they must have ended."""
+    before = set(threading.enumerate())
+
+    def readers() -> list[threading.Thread]:
+        # A thread that is about to start is listed, and cannot be joined.
+        threads = [t for t in threading.enumerate() if t.is_alive()]
+        return [t for t in threads if t.name == "grain-read" and t not in before]
+
+    yield readers
+    for thread in readers():
+        thread.join(PATIENCE)
+    assert readers() == [], "a reading thread outlived its iterator"
+
+
+@pytest.fixture
+def gated() -> type[GatedSource]:
+    """The class of sources whose reads wait at a gate."""
+    return GatedSource

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,12 @@ from grain.options import ReadOptions
 try:
     from resource import RUSAGE_THREAD, getrusage
 except ImportError:  # Only Linux counts by thread.
-    getrusage = None  # type: ignore[assignment]
+    _system_count: Callable[[], int] | None = None
+else:
+
+    def _system_count() -> int:
+        """Return how often this thread has released the processor to wait."""
+        return getrusage(RUSAGE_THREAD).ru_nvcsw
 
 
 class SplitReader:
@@ -29,13 +35,21 @@ class SplitReader:
     Args:
         dataset: The map dataset.
         options: Number of threads.
+        count_pauses: Function that returns how often this thread has released the processor to wait; None
+            where the system does not count that.
 
     Attributes:
         waits: Whether reading mostly waits for I/O.
     """
 
-    def __init__(self, dataset: Any, options: ReadOptions):
+    def __init__(
+        self,
+        dataset: Any,
+        options: ReadOptions,
+        count_pauses: Callable[[], int] | None = _system_count,
+    ):
         self.waits = False
+        self._count_pauses = count_pauses
         self._policy = current_policy()
         self._dataset = dataset
         self._max_threads = options.num_threads if options.prefetch_buffer_size else 0
@@ -47,17 +61,21 @@ class SplitReader:
         """Return the elements at consecutive indices; those before an error as `PartialRead`."""
         if self.waits and self._max_threads > 1 and indices.size > 1:
             return self._read_split(indices)
-        started, busy, pauses = time.perf_counter(), time.thread_time(), _pauses()
+        pauses = self._pauses()
+        started, busy = time.perf_counter(), time.thread_time()
         elements: list[Any] = self._dataset.read_many(indices)
         seconds = time.perf_counter() - started
         waiting = seconds - (time.thread_time() - busy)
         # A thread that was preempted has not released the processor voluntarily.
-        paused = getrusage is None or _pauses() - pauses >= len(elements)
         policy, count = self._policy, len(elements)
+        paused = self._count_pauses is None or self._pauses() - pauses >= count
         least = max(policy.waiting_share * seconds, policy.slow_element_seconds * count)
         self._evidence = self._evidence + count if paused and waiting > least else 0
         self.waits = self._evidence >= policy.waiting_evidence
         return elements
+
+    def _pauses(self) -> int:
+        return 0 if self._count_pauses is None else self._count_pauses()
 
     def _read_split(self, indices: IndexArray) -> list[Any]:
         self._threads.at_least(self._max_threads)
@@ -74,8 +92,3 @@ class SplitReader:
                 if isinstance(block.elements, PartialRead):
                     failure = block.elements.error
         return elements if failure is None else PartialRead(elements, failure)
-
-
-def _pauses() -> int:
-    """Return how often this thread has released the processor to wait."""
-    return 0 if getrusage is None else getrusage(RUSAGE_THREAD).ru_nvcsw

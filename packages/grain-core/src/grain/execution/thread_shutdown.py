@@ -118,6 +118,13 @@ def start_thread(
     return thread
 
 
+def _live_threads() -> list[BackgroundThread]:
+    """Return the threads that have not ended, for which exit waits."""
+    # Copied at once: running threads may start others.
+    threads = [thread for ref in _stops.keyrefs() if (thread := ref()) is not None]
+    return [thread for thread in threads if thread.is_alive()]
+
+
 def forget_threads() -> None:
     """Wait for no thread at exit, in a process that exits without tearing anything down."""
     _stops.clear()
@@ -170,7 +177,7 @@ def _wait_for_threads(deadline: float) -> None:
     """Stop and join the registered threads, and those that they start meanwhile, until a deadline."""
     poll_seconds = current_policy().thread_join_poll_seconds
     stopped: set[BackgroundThread] = set()
-    while running := [thread for thread in _registered() if thread.is_alive()]:
+    while running := _live_threads():
         for thread in running:
             if thread not in stopped and (stop := _stops.get(thread)) is not None:
                 stopped.add(thread)
@@ -180,8 +187,3 @@ def _wait_for_threads(deadline: float) -> None:
                 if time.monotonic() > deadline:
                     return
                 thread.join(poll_seconds)
-
-
-def _registered() -> list[BackgroundThread]:
-    # Copied at once: running threads may start others.
-    return [thread for ref in _stops.keyrefs() if (thread := ref()) is not None]

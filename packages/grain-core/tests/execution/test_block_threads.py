@@ -13,7 +13,9 @@ import pytest
 import grain
 from grain.execution.block_threads import BlockThreads, ReadBlock
 
-PATIENCE = 10.0
+from .gated_source import PATIENCE
+
+pytestmark = pytest.mark.usefixtures("reading_threads")
 
 
 @pytest.fixture

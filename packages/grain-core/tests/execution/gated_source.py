@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import collections
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
-
-import pytest
-
-from grain.dataset import iterator
-from grain.execution import adaptive_reader, block_threads, split_reader
+from collections.abc import Callable
 
 PATIENCE = 10.0
 """Seconds after which something that should happen is taken not to happen."""
@@ -22,6 +16,7 @@ class Clock:
     def __init__(self) -> None:
         self.now = 0.0
         self.computed = 0.0
+        self.pauses = 0
 
     def perf_counter(self) -> float:
         return self.now
@@ -32,6 +27,7 @@ class Clock:
     def wait(self, seconds: float) -> None:
         """Let time pass without computation."""
         self.now += seconds
+        self.pauses += 1
 
     def compute(self, seconds: float) -> None:
         """Let time pass in which the consumer computes."""
@@ -39,21 +35,13 @@ class Clock:
         self.computed += seconds
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    stopped = Clock()
-    for module in (adaptive_reader, block_threads, split_reader, iterator):
-        monkeypatch.setattr(module, "time", stopped)
-    return stopped
-
-
 class GatedSource:
-    """Numbers whose reads wait at a gate, and which knows who is inside.
+    """Numbers whose reads wait at a gate, with a record of the reads.
 
     Args:
-      length: how many numbers there are.
-      is_open: whether a read of an index may pass; evaluated on every change.
-      on_read: called with the index when a read begins.
+        length: Number of elements.
+        is_open: Whether a read of an index may pass; evaluated on every change.
+        on_read: Called with the index when a read starts.
     """
 
     def __init__(
@@ -77,7 +65,7 @@ class GatedSource:
 
     @property
     def threads(self) -> set[str]:
-        """The names of those who read."""
+        """Names of the threads that have read."""
         return set(self.by_thread)
 
     def __getitem__(self, index: int) -> int:
@@ -88,41 +76,21 @@ class GatedSource:
             self.inside += 1
             self.most_inside = max(self.most_inside, self.inside)
             self.changed.notify_all()
-            went_on = self.changed.wait_for(lambda: self.is_open(self, index), PATIENCE)
+            passed = self.changed.wait_for(lambda: self.is_open(self, index), PATIENCE)
             self.inside -= 1
             self.finished.append(index)
             self.changed.notify_all()
-        if not went_on:
+        if not passed:
             raise TimeoutError(f"The gate stayed shut for {index}.")
         return index
 
     def change(self, is_open: Callable[[GatedSource, int], bool]) -> None:
-        """Puts up another gate."""
+        """Replace the gate."""
         with self.changed:
             self.is_open = is_open
             self.changed.notify_all()
 
     def wait_until(self, condition: Callable[[], bool]) -> bool:
-        """Waits for something that reads bring about."""
+        """Wait for a condition that reads bring about."""
         with self.changed:
             return self.changed.wait_for(condition, PATIENCE)
-
-
-@pytest.fixture(autouse=True)
-def reading_threads() -> Iterator[Callable[[], list[threading.Thread]]]:
-    """Tells the threads that read for this test; when it ends, they must be gone."""
-    before = set(threading.enumerate())
-
-    def readers() -> list[threading.Thread]:
-        now = threading.enumerate()
-        return [t for t in now if t.name == "grain-read" and t not in before]
-
-    yield readers
-    for thread in readers():
-        thread.join(PATIENCE)
-    assert readers() == [], "a reading thread outlived its iterator"
-
-
-@pytest.fixture
-def gated() -> Callable[..., Any]:
-    return GatedSource

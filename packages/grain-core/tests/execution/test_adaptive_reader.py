@@ -13,10 +13,11 @@ import pytest
 
 import grain
 from grain.execution.adaptive_reader import make_reader
-from grain.execution.split_reader import SplitReader
+
+from .gated_source import PATIENCE
 
 Map = grain.MapDataset
-PATIENCE = 10.0
+pytestmark = pytest.mark.usefixtures("reading_threads")
 
 
 def options(num_threads: int = 4, prefetch_buffer_size: int = 8) -> grain.ReadOptions:
@@ -372,25 +373,6 @@ def test_threads_of_an_iterator_that_is_dropped_begin_no_more_reads(clock, gated
         thread.join(PATIENCE)
         assert not thread.is_alive()
     assert sorted(source.started) == list(range(14))
-
-
-def test_a_reader_of_blocks_that_is_dropped_ends_its_threads(clock, gated, reading_threads):
-    """Workers have such readers; they end many of them when many streams are interleaved."""
-    source = gated(
-        100,
-        is_open=lambda source, index: index < 10 or source.most_inside >= 3,
-        on_read=lambda index: clock.wait(0.003),
-    )
-    reader = SplitReader(Map.source(source), options(3, 8))
-    reader.waits = True
-    for begin in (0, 1, 0, 10):
-        assert reader.read(np.arange(begin, begin + 9)) == list(range(begin, begin + 9))
-    started = reading_threads()
-    assert len(started) == 3
-    del reader
-    for thread in started:
-        thread.join(PATIENCE)
-        assert not thread.is_alive()
 
 
 @pytest.mark.parametrize(
