@@ -351,7 +351,7 @@ def test_an_exit_below_a_heavy_function_comes_with_workers_as_without() -> None:
     ds = rows(60).filter(lambda x: True).batch(1, batch_fn=leave_at_forty).map(heavy)
     for dataset in (ds, with_workers(ds, 2)):
         with iter(dataset) as iterator:
-            found = [int(next(iterator)[0]) for _ in range(30)]
+            found: list[int] = []
             for _ in range(2):
                 with pytest.raises(SystemExit, match="forty"):
                     found.extend(int(batch[0]) for batch in iterator)
