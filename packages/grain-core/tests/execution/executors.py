@@ -93,6 +93,11 @@ class RecordingExecutor(ProcessExecutor):
         self._pool.discard(ticket)
         self.tasks.pop(ticket, None)
 
+    @property
+    def pending_acks(self) -> int:
+        """Number of definitions and releases that were not acknowledged."""
+        return sum(task[1] in ("define", "release") for task in self.tasks.values())
+
     def is_idle(self) -> bool:
         """Whether all tasks in flight have been computed."""
         return all(self._pool.ready(ticket) for ticket in list(self.tasks))

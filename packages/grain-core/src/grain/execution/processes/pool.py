@@ -147,6 +147,16 @@ class WorkerPool:
         return [process.pid for process in self._workers.processes]
 
     @property
+    def exit_codes(self) -> list[int | None]:
+        """Exit codes of the workers (-N: signal N), None for those that have not been seen to end."""
+        return [process.returncode for process in self._workers.processes]
+
+    @property
+    def lent_slots(self) -> int:
+        """Number of slots whose results are in use here."""
+        return sum(sum(page.results.lent) for page in self._workers.pages)
+
+    @property
     def closed(self) -> bool:
         """Whether `close` was called."""
         return self._closed
