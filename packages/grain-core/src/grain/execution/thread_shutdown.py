@@ -47,7 +47,9 @@ class BackgroundThread:
         self._permits = collections.deque([None])
         self._started = self._ended = self._given_up = False
         self._ident: int | None = None
-        self._running = threading.Lock()
+        # Released when the thread was launched, or given up, and when it has ended.
+        self._launched, self._running = threading.Lock(), threading.Lock()
+        self._launched.acquire()
         self._running.acquire()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         _stops[self] = stop
@@ -56,7 +58,9 @@ class BackgroundThread:
         """Start the thread, unless it was started."""
         if not self._started:
             _thread.start_new_thread(self._launch, ())
-            self._started = True
+            # Entered and left by the interpreter: no interrupt leaves the lock held.
+            with self._launched:
+                self._started = True
             # Exit handlers run in reverse order of registration: this one must run before worker
             # processes end, for which a thread may wait, and before devices shut down, which a thread
             # may use.
@@ -71,7 +75,10 @@ class BackgroundThread:
         try:
             self._thread.start()
         except RuntimeError:  # No further thread can be started: this one does the work.
+            self._launched.release()
             self._run()
+        else:
+            self._launched.release()
 
     def _run(self) -> None:
         self._ident = threading.get_ident()
@@ -104,6 +111,7 @@ class BackgroundThread:
                 self._given_up = False
             else:
                 self._ended = True
+                self._launched.release()
                 return
         if self._running.acquire(timeout=timeout):
             self._running.release()
