@@ -351,7 +351,11 @@ def play(
 
 
 def boundaries(make: Callable[[], Any], stream: Stream, tally: Tally, **options: Any) -> int:
-    """Play a round without interrupts; return how many boundaries it has."""
+    """Play rounds without interrupts; return how many boundaries a round has.
+
+    The first round of a process also imports modules, and is not counted.
+    """
+    play(make, stream, [sys.maxsize], tally, **options)
     before = tally.boundaries
     play(make, stream, [sys.maxsize], tally, **options)
     return tally.boundaries - before

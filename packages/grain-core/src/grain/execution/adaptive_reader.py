@@ -208,7 +208,7 @@ class ThreadedReader:
         self._buffer = options.prefetch_buffer_size
         self._threads = BlockThreads(dataset)
         # Threads hold no reference to the reader, so that dropping it ends them.
-        self._finalizer = weakref.finalize(self, self._threads.stop)
+        weakref.finalize(self, self._threads.stop)
         self._ahead: collections.deque[ReadBlock] = collections.deque()
         self._submitted = start
         # Elements in flight, including those of the last block that the consumer has not reached.
@@ -343,5 +343,6 @@ class ThreadedReader:
         """End the threads and wait for their current blocks."""
         self._discard()
         self._submitted = self._stop
-        self._finalizer()
+        # Not by the finalizer, which an interrupt could use up without effect.
+        self._threads.stop()
         self._threads.join()
