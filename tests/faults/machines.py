@@ -22,7 +22,7 @@ from .interrupts import Injector, children, no_hang
 from .pipelines import INLINE, PIPELINES, THREADS
 
 # Where interrupts strike.
-INTERRUPTED = {"inline", "threads"}
+INTERRUPTED = {"inline"}
 MODES = st.sampled_from(["inline", "inline", "threads", "threads", "1 worker", "2 workers"])
 
 
