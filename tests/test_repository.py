@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import pathlib
 import re
@@ -125,3 +126,31 @@ def test_the_extra_all_holds_every_other_extra():
     extras = project(ROOT / "packages/grain-core")["optional-dependencies"]
     [everything] = map(Requirement, extras["all"])
     assert everything.extras == set(extras) - {"all"}
+
+
+# Modules that have the same role in every package, and names that google/grain gives to two modules.
+REPEATED_ROLES = {
+    "__init__",
+    "__main__",
+    "_plugin",
+    "conformance",
+    "errors",
+    "source",
+    "version",
+    "writer",
+}
+REPEATED_PUBLIC_NAMES = {"experimental"}
+
+
+def test_no_module_name_is_used_for_two_subjects():
+    modules = [file for package in PACKAGES for file in package.glob("src/**/*.py")]
+    templates = [file for file in modules if "template" in file.parts]
+    counts = collections.Counter(file.stem for file in modules if file not in templates)
+    repeated = {name for name, count in counts.items() if count > 1}
+    assert repeated - REPEATED_ROLES - REPEATED_PUBLIC_NAMES == set()
+
+
+def test_no_class_name_is_used_for_two_classes():
+    sources = [file.read_text() for package in PACKAGES for file in package.glob("src/**/*.py")]
+    classes = re.findall(r"^class (\w+)", "\n".join(sources), re.MULTILINE)
+    assert {name for name, count in collections.Counter(classes).items() if count > 1} == set()

@@ -21,7 +21,7 @@ from grain.testing import (
     checks_for,
     run,
 )
-from grain.testing.apply import apply_all
+from grain.testing.transform_calls import apply_all
 
 from . import good, sources, streams, transforms
 from .candidates import candidate

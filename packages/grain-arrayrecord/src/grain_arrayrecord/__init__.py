@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         ArrayRecordPermissionError,
         RecordIndexError,
     )
-    from grain_arrayrecord.records import decode_record, encode_record
+    from grain_arrayrecord.record_encoding import decode_record, encode_record
     from grain_arrayrecord.shards import FileInstruction
     from grain_arrayrecord.source import ArrayRecordDataSource
     from grain_arrayrecord.writer import write_array_record
@@ -42,8 +42,8 @@ _HOMES = {
     "ArrayRecordPermissionError": "errors",
     "FileInstruction": "shards",
     "RecordIndexError": "errors",
-    "decode_record": "records",
-    "encode_record": "records",
+    "decode_record": "record_encoding",
+    "encode_record": "record_encoding",
     "write_array_record": "writer",
 }
 

@@ -29,7 +29,7 @@ def grain_sources() -> list[PluginSpec]:
             summary="Random access to the records of ArrayRecord files.",
             install='pip install "grain-core[arrayrecord]>=1,<2"',
             writer="grain_arrayrecord.writer:write_elements",
-            decoder="grain_arrayrecord.records:decode_record",
+            decoder="grain_arrayrecord.record_encoding:decode_record",
         )
     ]
 

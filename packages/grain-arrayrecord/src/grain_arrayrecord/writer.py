@@ -10,7 +10,7 @@ from typing import Any
 
 from array_record.python import array_record_module
 
-from grain_arrayrecord.records import encode_record
+from grain_arrayrecord.record_encoding import encode_record
 
 
 def write_array_record(

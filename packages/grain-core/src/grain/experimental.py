@@ -26,7 +26,7 @@ from grain.dataset.resume_check import assert_equal_output_after_checkpoint
 from grain.dataset.seed import WithOptionsIterDataset
 from grain.dataset.shard_batches import Remainder, ShardBatchesMapDataset
 from grain.dataset.split import train_validation_split
-from grain.dataset.tfrecord.records import TFRecordIterDataset
+from grain.dataset.tfrecord.tfrecord_dataset import TFRecordIterDataset
 from grain.dataset.unbatch import UnbatchIterDataset
 from grain.dataset.window_shuffle import WindowShuffleIterDataset, WindowShuffleMapDataset
 from grain.dataset.zip import ZipIterDataset, ZipMapDataset

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
+from grain.index.even_split import even_split
 from grain.index.permutation import IndexArray, shuffle_epochs
-from grain.index.sharding import even_split
 from grain.options import checked_int
 from grain.records import RecordMetadata
 from grain.sharding import NO_SHARDING, ShardOptions, checked_shard_options

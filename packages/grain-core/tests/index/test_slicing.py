@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from grain.index.sharding import even_split
+from grain.index.even_split import even_split
 from grain.index.slicing import Concatenation, pick_indices, slice_indices, slice_length
 
 WIDE = st.integers(-500, 500)

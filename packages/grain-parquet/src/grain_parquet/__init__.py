@@ -12,7 +12,7 @@ from grain_parquet.version import __version__
 
 if TYPE_CHECKING:
     from grain_parquet.errors import ParquetFileError
-    from grain_parquet.iter_dataset import ParquetIterDataset
+    from grain_parquet.parquet_iter_dataset import ParquetIterDataset
     from grain_parquet.source import ParquetDataSource
 
 __all__ = ["ParquetDataSource", "ParquetFileError", "ParquetIterDataset", "__version__"]
@@ -20,7 +20,7 @@ __all__ = ["ParquetDataSource", "ParquetFileError", "ParquetIterDataset", "__ver
 _HOMES = {
     "ParquetDataSource": "source",
     "ParquetFileError": "errors",
-    "ParquetIterDataset": "iter_dataset",
+    "ParquetIterDataset": "parquet_iter_dataset",
 }
 
 

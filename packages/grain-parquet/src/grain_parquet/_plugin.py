@@ -36,7 +36,7 @@ def grain_sources() -> list[PluginSpec]:
         ),
         PluginSpec(
             name="parquet-iter",
-            target="grain_parquet.iter_dataset:ParquetIterDataset",
+            target="grain_parquet.parquet_iter_dataset:ParquetIterDataset",
             kind=Kind.ITER_SOURCE,
             public_names=("ParquetIterDataset",),
             capabilities=frozenset({Capability.REMOTE_PATHS, Capability.GLOBS}),

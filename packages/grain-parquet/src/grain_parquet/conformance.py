@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from grain.plugins import Capability
 from grain.testing import Case, CaseKind
-from grain_parquet.iter_dataset import ParquetIterDataset
+from grain_parquet.parquet_iter_dataset import ParquetIterDataset
 from grain_parquet.source import ParquetDataSource
 
 _ROWS = 19

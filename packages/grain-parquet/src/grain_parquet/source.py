@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from grain_parquet import files
-from grain_parquet.cache import BoundedCache
+from grain_parquet.bounded_cache import BoundedCache
 from grain_parquet.columns import Column, decode
 from grain_parquet.errors import ParquetFileError
 from grain_parquet.files import Footer, Paths

@@ -15,8 +15,8 @@ from grain.dataset.chunk import PartialRead
 from grain.dataset.map_dataset import IndexedMapDataset, MapDataset
 from grain.dataset.node import computed
 from grain.dataset.validation import checked_map_parent
+from grain.index.even_split import global_steps
 from grain.index.permutation import IndexArray
-from grain.index.sharding import global_steps
 from grain.options import checked_int, checked_type
 from grain.sharding import ShardOptions, checked_shard_options
 

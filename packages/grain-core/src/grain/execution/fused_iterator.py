@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 @dataclasses.dataclass
-class _InFlight:
+class _InFlightBlock:
     """A submitted block."""
 
     ticket: int
@@ -75,7 +75,7 @@ class FusedIterator(ChunkIterator[T]):
         self._drops = FusedDropMonitor(stage, self._context.options)
         # Errors at the same position as the last one.
         self._further_errors: list[Exception] = []
-        self._in_flight: collections.deque[_InFlight] = collections.deque()
+        self._in_flight: collections.deque[_InFlightBlock] = collections.deque()
         # Elements of the result per block.
         policy = session.policy
         self._block_size = ChunkSizeController(
@@ -126,7 +126,7 @@ class FusedIterator(ChunkIterator[T]):
                 if self._in_flight:
                     return  # Blocks in flight are delivered first, then this one is submitted again.
                 raise
-            self._in_flight.append(_InFlight(ticket, block))
+            self._in_flight.append(_InFlightBlock(ticket, block))
             self._submitted += count
 
     def _pull(self, limit: int) -> Chunk:

@@ -122,7 +122,7 @@ class Remaining:
 
 
 @dataclasses.dataclass
-class _InFlight:
+class _InFlightChunk:
     """A chunk that was sent or is to be sent to a worker, or an error in place of elements.
 
     Attributes:
@@ -162,7 +162,7 @@ class OffloadIterator(ChunkIterator[T]):
         self._session = session
         self._policy = policy = session.policy
         self._number = session.add(self._functions)
-        self._in_flight: collections.deque[_InFlight] = collections.deque()
+        self._in_flight: collections.deque[_InFlightChunk] = collections.deque()
         self._offloading = False
         # Consecutive chunks for which the other choice would have been cheaper.
         self._evidence = 0
@@ -236,7 +236,7 @@ class OffloadIterator(ChunkIterator[T]):
         self._adapt(entry.chunk, applied)
         return self._deliver(entry, applied)
 
-    def _take(self) -> tuple[_InFlight, Applied]:
+    def _take(self) -> tuple[_InFlightChunk, Applied]:
         """Wait for the first entry in flight; it stays the first if the wait is interrupted."""
         while True:
             entry = self._in_flight[0]
@@ -260,7 +260,9 @@ class OffloadIterator(ChunkIterator[T]):
                     return entry, self._apply_to(entry)
                 for offset in range(len(entry.chunk.elements) - 1, -1, -1):
                     single = entry.chunk.rest(offset).first(1)
-                    self._in_flight.appendleft(_InFlight(single, entry.start + offset, entry.stage))
+                    self._in_flight.appendleft(
+                        _InFlightChunk(single, entry.start + offset, entry.stage)
+                    )
             else:
                 self._in_flight.popleft()
                 if isinstance(applied.error, WorkerError):
@@ -274,14 +276,14 @@ class OffloadIterator(ChunkIterator[T]):
             self._follow_parent()
         start = self._pulled
         chunk = self._next(min(limit, self._offload_size.size))
-        return self._apply(_InFlight(chunk, start)) if chunk.elements else END
+        return self._apply(_InFlightChunk(chunk, start)) if chunk.elements else END
 
-    def _apply(self, entry: _InFlight) -> Chunk:
+    def _apply(self, entry: _InFlightChunk) -> Chunk:
         applied = self._apply_to(entry)
         self._adapt(entry.chunk, applied)
         return self._deliver(entry, applied)
 
-    def _apply_to(self, entry: _InFlight) -> Applied:
+    def _apply_to(self, entry: _InFlightChunk) -> Applied:
         return self._functions.apply(entry.chunk.elements, self._counts, entry.stage)
 
     def _next(self, limit: int) -> Chunk:
@@ -295,7 +297,7 @@ class OffloadIterator(ChunkIterator[T]):
         self._pulled += len(chunk.elements)
         return chunk
 
-    def _deliver(self, entry: _InFlight, applied: Applied) -> Chunk:
+    def _deliver(self, entry: _InFlightChunk, applied: Applied) -> Chunk:
         """Return the chunk of results, and advance the state to its end."""
         chunk, counts, made = entry.chunk, self._counts, END
         if applied.elements:
@@ -331,7 +333,7 @@ class OffloadIterator(ChunkIterator[T]):
         for part in remaining:
             if part.error is not None:
                 entries.append(
-                    _InFlight(
+                    _InFlightChunk(
                         END,
                         start + offset,
                         part.stage,
@@ -342,7 +344,7 @@ class OffloadIterator(ChunkIterator[T]):
                 offset += 1
             elif part.elements:
                 waiting = chunk.rest(offset).first(len(part.elements)).replace(part.elements)
-                entries.append(_InFlight(waiting, start + offset, part.stage))
+                entries.append(_InFlightChunk(waiting, start + offset, part.stage))
                 offset += len(part.elements)
         self._in_flight.extendleft(reversed(entries))
 
@@ -361,7 +363,7 @@ class OffloadIterator(ChunkIterator[T]):
             self._offloading, self._evidence = not self._offloading, 0
         self._offload_size.fit(seconds, nbytes, allowance=self._session.buffer_size // 2)
 
-    def _submit(self, entry: _InFlight) -> None:
+    def _submit(self, entry: _InFlightChunk) -> None:
         counts = self._counts_at(entry.start)
         entry.ticket = self._session.submit(
             self._number, "compute", entry.chunk.elements, counts, entry.stage
@@ -385,18 +387,18 @@ class OffloadIterator(ChunkIterator[T]):
             except Exception as error:
                 snapshot = constant(copy.deepcopy(self._parent.get_state()))
                 self._in_flight.append(
-                    _InFlight(END, start, stage=-1, error=error, snapshot=snapshot)
+                    _InFlightChunk(END, start, stage=-1, error=error, snapshot=snapshot)
                 )
                 return
             if not chunk.elements:
                 self._parent_ended = True
                 return
-            entry = _InFlight(_captured(chunk), start)
+            entry = _InFlightChunk(_captured(chunk), start)
             self._in_flight.append(entry)
             if not self._try_submit(entry):
                 return
 
-    def _try_submit(self, entry: _InFlight) -> bool:
+    def _try_submit(self, entry: _InFlightChunk) -> bool:
         """Submit an entry; if that fails, it is tried again once the entries before it are delivered."""
         try:
             self._submit(entry)

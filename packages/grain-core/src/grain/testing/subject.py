@@ -12,11 +12,11 @@ from typing import Any, Generic, TypeVar
 
 from grain.plugins.discovery import Settings, read_plugin
 from grain.plugins.spec import Plugin
-from grain.testing.apply import apply_all
 from grain.testing.case import Case, CaseKind
 from grain.testing.compare import snapshot
 from grain.testing.sampling import MOST_INDICES, MOST_STREAM_ELEMENTS, sample_indices
 from grain.testing.subprocess_probe import ProbeResult, probe_subprocess
+from grain.testing.transform_calls import apply_all
 from grain.version import __version__
 
 _T = TypeVar("_T")

@@ -22,9 +22,9 @@ from typing import Any
 import cloudpickle
 
 from grain.plugins.discovery import Settings, read_plugin
-from grain.testing.apply import apply_all
 from grain.testing.case import Case, CaseKind
 from grain.testing.compare import snapshot
+from grain.testing.transform_calls import apply_all
 from grain.version import __version__
 
 # Below the time limit of the check that waits for the subprocess.

@@ -18,7 +18,7 @@ from grain.dataset.interleave import opener
 from grain.dataset.interleave.cycle import LatencyMonitor
 from grain.experimental import InterleaveIterDataset
 
-from ..conftest import PARENTS
+from ...conftest import PARENTS
 
 SECONDS = 60.0  # Nothing here takes this long, unless it is broken.
 

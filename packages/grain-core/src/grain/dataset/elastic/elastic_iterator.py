@@ -27,7 +27,7 @@ from grain.dataset.shard_batches import (
     ShardBatchesMapDataset,
     checked_remainder,
 )
-from grain.index.sharding import global_steps
+from grain.index.even_split import global_steps
 from grain.options import MultiprocessingOptions, ReadOptions, checked_int, checked_type
 from grain.sharding import ShardOptions, checked_shard_options
 

@@ -11,7 +11,7 @@ from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.parent_cursor import constant
 from grain.dataset.shard_batches import Remainder, Share
-from grain.index.sharding import global_share, global_steps
+from grain.index.even_split import global_share, global_steps
 from grain.options import checked_int
 from grain.sharding import ShardOptions
 

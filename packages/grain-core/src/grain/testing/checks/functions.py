@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from grain import transforms
-from grain.testing.apply import apply
 from grain.testing.compare import expect_same_all
 from grain.testing.subject import NotApplicable, Subject
+from grain.testing.transform_calls import apply
 
 
 def check_result_type(subject: Subject) -> None:

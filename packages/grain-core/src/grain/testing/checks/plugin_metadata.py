@@ -10,9 +10,9 @@ from grain.dataset.base import IterDataset
 from grain.plugins.discovery import read_cases
 from grain.plugins.metadata import CORE, ISOLATED, load_object
 from grain.plugins.spec import Capability, Kind, Status
-from grain.testing.apply import KINDS
 from grain.testing.case import Case
 from grain.testing.subject import NotApplicable, Subject
+from grain.testing.transform_calls import KINDS
 
 CHECKED_KINDS = frozenset({Kind.MAP_SOURCE, Kind.ITER_SOURCE, Kind.TRANSFORM})
 """The kinds of specs that need cases."""

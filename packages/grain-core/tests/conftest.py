@@ -16,7 +16,7 @@ import pytest
 import grain
 from grain.dataset.interleave.cycle import LatencyMonitor
 
-from ..helpers.pipelines import INLINE, plain, take
+from .helpers.pipelines import INLINE, plain, take
 
 # Where the library waits for its threads.
 _WAITING = {"first", "read", "take", "wait"}

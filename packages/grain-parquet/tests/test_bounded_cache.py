@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from grain_parquet.cache import BoundedCache
+from grain_parquet.bounded_cache import BoundedCache
 
 
 def use(cache, key, size, made=None):

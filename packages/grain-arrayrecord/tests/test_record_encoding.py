@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as stn
 from tests.equality import same
 
 from grain_arrayrecord import ArrayRecordDataSource, decode_record, encode_record
-from grain_arrayrecord.records import MAGIC
+from grain_arrayrecord.record_encoding import MAGIC
 from grain_arrayrecord.writer import write_elements
 
 SCALARS = st.one_of(
