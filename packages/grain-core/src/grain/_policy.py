@@ -105,6 +105,8 @@ class Policy:
     block_seconds: float = 0.004
     # Elements beyond the user's buffer are computed ahead while a block is at most this large.
     block_bytes: int = 4 << 20
+    # Python objects of a pipeline that are worth a warning when every worker loads them.
+    large_job_bytes: int = 64 << 20
     # Blocks in flight per worker, at least.
     blocks_per_worker: int = 2
     # Most bytes of all blocks that were enlarged to occupy the reading threads of workers.

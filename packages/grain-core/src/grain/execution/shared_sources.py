@@ -11,7 +11,7 @@ import pickle
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import cloudpickle
+from grain.execution.processes.array_pickling import JobPickler
 
 
 def shared_sources(dataset: Any) -> list[Any]:
@@ -60,7 +60,7 @@ def loads(data: bytes, shared: Sequence[Any]) -> Any:
     return unpickler.load()
 
 
-class _Pickler(cloudpickle.Pickler):
+class _Pickler(JobPickler):
     numbers: dict[int, int]
 
     def persistent_id(self, obj: Any) -> int | None:

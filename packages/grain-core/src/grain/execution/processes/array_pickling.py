@@ -16,6 +16,7 @@ import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
+from grain.execution.processes.mapped_files import reduce_mapped
 from grain.memory.allocation import Allocator, plain_allocator
 
 # Smaller arrays go into the pickle, which is cheaper than an entry in the table of buffers.
@@ -61,13 +62,18 @@ def dumps_by_value(value: object) -> Pickled:
     return _dump(_ValuePickler, value, plain_allocator)
 
 
+def dumps_job(value: object) -> Pickled:
+    """Pickle a job: by value what other processes cannot import, by reference to files what is mapped."""
+    return _dump(JobPickler, value, plain_allocator)
+
+
 def loads(stream: bytes | bytearray | memoryview, buffers: Iterable[memoryview] = ()) -> Any:
     """Return the unpickled object; its arrays are views of `buffers`."""
     return pickle.loads(stream, buffers=buffers)
 
 
 def _dump(
-    pickler: type[_ReferencePickler] | type[_ValuePickler], value: object, allocate: Allocator
+    pickler: type[_ReferencePickler | _ValuePickler], value: object, allocate: Allocator
 ) -> Pickled:
     file = io.BytesIO()
     buffers: list[pickle.PickleBuffer] = []
@@ -97,6 +103,19 @@ class _ValuePickler(cloudpickle.Pickler):
         if type(obj) is np.ndarray:
             return _reduce_array(obj, self.allocate)
         return super().reducer_override(obj)  # type: ignore[no-untyped-call]
+
+
+class JobPickler(_ValuePickler):
+    """Pickler of objects that workers keep, which may refer to files by their path."""
+
+    allocate = staticmethod(plain_allocator)
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, np.ndarray) and obj.base is not None:
+            reduced = reduce_mapped(obj)
+            if reduced is not NotImplemented:
+                return reduced
+        return super().reducer_override(obj)
 
 
 def _reduce_array(array: NDArray[Any], allocate: Allocator) -> Any:

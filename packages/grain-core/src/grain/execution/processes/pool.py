@@ -100,8 +100,10 @@ class WorkerPool:
         pickled_init = None
         if worker_init_fn is not None:
             pickled_init = _pickle(worker_init_fn, "worker_init_fn", name_owner)
+        pickled_job = _pickle(job, "job", name_owner)
+        _warn_if_large(pickled_job, policy.large_job_bytes)
         self._workers = WorkerProcesses(
-            _pickle(job, "job", name_owner),
+            pickled_job,
             pickled_init,
             count=num_workers,
             budget=budget,
@@ -439,9 +441,21 @@ def _interrupted() -> BaseException:
 
 def _pickle(value: object, name: str, name_owner: NameOwner | None) -> array_pickling.Pickled:
     try:
-        return array_pickling.dumps_by_value(value)
+        return array_pickling.dumps_job(value)
     except Exception as error:
         raise TypeError(explain_unpicklable(value, name, error, name_owner)) from error
+
+
+def _warn_if_large(job: array_pickling.Pickled, limit: int) -> None:
+    """Warn if a job holds many Python objects; its arrays exist once for all workers."""
+    if len(job.stream) > limit:
+        warnings.warn(
+            f"The pipeline holds {len(job.stream) / 1e6:,.0f} MB of Python objects, which every worker "
+            "process loads and keeps. Keep large data in numpy arrays, np.memmap or files: workers share "
+            "those.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def _default_budget(num_workers: int) -> int:

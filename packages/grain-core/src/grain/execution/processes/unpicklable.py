@@ -65,7 +65,7 @@ def find_unpicklable(
 
 def _can_be_pickled(value: object) -> bool:
     try:
-        array_pickling.dumps_by_value(value)
+        array_pickling.dumps_job(value)
     except Exception:  # pickling runs code of the object, which may raise anything
         return False
     return True
