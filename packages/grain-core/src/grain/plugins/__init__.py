@@ -83,7 +83,7 @@ def plugins() -> tuple[Plugin, ...]:
     """Return every plugin with its status, sorted by name; never raises for a broken plugin.
 
     Example:
-        >>> all(isinstance(plugin.status, Status) for plugin in plugins())
+        >>> all(isinstance(plugin.reason, str) for plugin in plugins())
         True
     """
     return default_manager().plugins()
@@ -121,10 +121,9 @@ def register(spec: PluginSpec) -> None:
     """Add a spec that no installed package announces, for this process.
 
     Example:
-        >>> source = PluginSpec(
-        ...     name="mine", target="builtins:list", kind=Kind.MAP_SOURCE, public_names=("Mine",)
-        ... )
-        >>> register(source)
+        >>> from grain.plugins import Kind, PluginSpec
+        >>> kind = Kind.MAP_SOURCE
+        >>> register(PluginSpec(name="mine", target="builtins:list", kind=kind, public_names=("Mine",)))
         >>> resolve("Mine")
         <class 'list'>
         >>> unregister("mine")
