@@ -7,7 +7,9 @@ import pathlib
 import subprocess
 import sys
 import textwrap
+import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -18,6 +20,11 @@ from grain.checkpoint import ChangedPipelineError, CheckpointHandler
 
 def dataset() -> grain.IterDataset:
     return grain.MapDataset.range(20).shuffle(1).to_iter_dataset().batch(3, batch_fn=list)
+
+
+def elastic() -> Any:
+    options = grain.sharding.ShardOptions(shard_index=0, shard_count=1)
+    return grain.experimental.ElasticIterator(grain.MapDataset.range(20), 2, options)
 
 
 def loader() -> grain.DataLoader:
@@ -116,6 +123,38 @@ def test_an_iterator_of_another_kind_leaves_no_description_of_the_one_before(tmp
 def test_a_folder_without_a_checkpoint_says_where_it_was_looked_for(tmp_path):
     with pytest.raises(ValueError, match=r"no state of this process at .*process_0-of-1\.json"):
         CheckpointHandler().restore(tmp_path, iter(dataset()))
+
+
+@pytest.mark.parametrize("make", [dataset, elastic], ids=["dataset", "elastic"])
+@pytest.mark.parametrize("text", ["", '{"next_ind', "garbage"])
+def test_a_damaged_checkpoint_is_named_and_changes_nothing(tmp_path, make, text):
+    iterator = iter(make())
+    next(iterator)
+    before = iterator.get_state()
+    CheckpointHandler().save(tmp_path, iterator)
+    (tmp_path / "process_0-of-1.json").write_text(text)
+    with pytest.raises(ValueError, match=f"{tmp_path}.* is damaged.*Restore an earlier checkpoint"):
+        CheckpointHandler().restore(tmp_path, iterator)
+    assert iterator.get_state() == before
+
+
+def test_concurrent_saves_into_one_folder_leave_a_whole_checkpoint(tmp_path):
+    iterators = [iter(dataset()) for _ in range(4)]
+    for count, iterator in enumerate(iterators):
+        for _ in range(count):
+            next(iterator)
+    start = threading.Barrier(len(iterators))
+
+    def save(iterator):
+        start.wait()
+        for _ in range(25):
+            CheckpointHandler().save(tmp_path, iterator)
+
+    with ThreadPoolExecutor(len(iterators)) as threads:
+        list(threads.map(save, iterators))
+    assert len(list(tmp_path.iterdir())) == 2
+    restored = CheckpointHandler().restore(tmp_path, iter(dataset())).get_state()
+    assert restored in [iterator.get_state() for iterator in iterators]
 
 
 def test_a_checkpoint_of_another_iterator_is_refused(tmp_path):

@@ -60,9 +60,9 @@ class CheckpointHandler:
         if hasattr(iterator, "read_state"):
             # An ElasticIterator combines what any number of processes saved.
             state = json.dumps(iterator.read_state(directory))
-            restore_texts(iterator, state, read_any_pipeline(directory), allow)
+            restore_texts(iterator, state, read_any_pipeline(directory), allow, directory)
         else:
-            restore_texts(iterator, *read_files(directory), allow)
+            restore_texts(iterator, *read_files(directory), allow, directory)
         return iterator
 
     # The rest of Orbax's handler interface.

@@ -6,6 +6,8 @@ are then not compared.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -59,10 +61,27 @@ def state_text(iterator: Any) -> str:
     return state.decode() if isinstance(state, bytes) else json.dumps(state, indent=4)
 
 
-def set_state_text(iterator: Any, text: str) -> None:
+def parse_state(text: str, origin: Any) -> Any:
+    """Return the state in the text of a file; raise a ValueError that names its origin if it is damaged.
+
+    >>> parse_state('{"next_ind', "checkpoints/7")
+    Traceback (most recent call last):
+    ValueError: The state in checkpoints/7 is damaged: Unterminated string starting at: line 1 column 2 \
+(char 1). Restore an earlier checkpoint: this one was cut short or changed after it was written.
+    """
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(
+            f"The state in {origin} is damaged: {error}. Restore an earlier checkpoint: this one was cut "
+            "short or changed after it was written."
+        ) from error
+
+
+def set_state_text(iterator: Any, text: str, origin: Any) -> None:
     """Restore a state that was written as text; a state that does not fit changes nothing."""
     before = iterator.get_state()
-    state = text.encode() if isinstance(before, bytes) else json.loads(text)
+    state = text.encode() if isinstance(before, bytes) else parse_state(text, origin)
     try:
         iterator.set_state(state)
     except Exception as error:
@@ -102,10 +121,15 @@ def _as_path(folder: Any) -> Any:
 
 
 def _write(file: Any, text: str) -> None:
-    """Replace a file atomically."""
-    new = file.with_name(f"{file.name}.new")
-    new.write_text(text)
-    new.replace(file)
+    """Replace a file atomically; another process or thread may replace it at the same time."""
+    new = file.with_name(f"{file.name}.{os.getpid()}-{os.urandom(4).hex()}.new")
+    try:
+        new.write_text(text)
+        new.replace(file)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            new.unlink()
+        raise
 
 
 def read_files(folder: Any) -> tuple[str, str]:
@@ -127,13 +151,21 @@ def read_any_pipeline(folder: Any) -> str:
 
 
 def restore_texts(
-    iterator: Any, state: str, pipeline: str, allow: str | Iterable[str] = ()
+    iterator: Any, state: str, pipeline: str, allow: str | Iterable[str], origin: Any
 ) -> None:
-    """Restore a state that was saved by an equal pipeline, or by one that differs as `allow` says."""
+    """Restore a state that was saved by an equal pipeline, or by one that differs as `allow` says.
+
+    Args:
+        iterator: The iterator to set.
+        state: Text of the state.
+        pipeline: Text of the fingerprint.
+        allow: The kinds of changes to accept.
+        origin: Where the texts were read, for messages.
+    """
     with changes.allowing(allow):
         compare_pipelines(iterator, pipeline.splitlines())
         with mixtures_may_change():
-            set_state_text(iterator, state)
+            set_state_text(iterator, state, origin)
 
 
 def compare_pipelines(iterator: Any, saved: Sequence[str]) -> None:
@@ -194,7 +226,7 @@ class CheckpointMixin:
 
         async def restore() -> None:
             with changes.allowing(allowed), mixtures_may_change():
-                set_state_text(self, state)
+                set_state_text(self, state, directory)
 
         return restore()
 
