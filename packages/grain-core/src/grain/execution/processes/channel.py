@@ -77,9 +77,9 @@ class Channel:
         """Whether bytes wait for `flush`."""
         return bool(self._backlog)
 
-    def send(self, kind: int, ticket: int, pickled: Pickled) -> None:
+    def send(self, kind: int, ticket: int, pickled: Pickled, sequence: int = 0) -> None:
         """Send a frame, large buffers in slots; keep a copy of what the socket does not accept."""
-        self._enqueue(kind, ticket, pickled)
+        self._enqueue(kind, ticket, pickled, sequence)
         self.flush()
         if self._backlog:  # arrays may change before they are sent; bytes cannot
             kept = [v if isinstance(v.obj, bytes) else memoryview(bytes(v)) for v in self._backlog]
@@ -96,11 +96,11 @@ class Channel:
                 writable.poll()
                 self.flush()
 
-    def _enqueue(self, kind: int, ticket: int, pickled: Pickled) -> None:
+    def _enqueue(self, kind: int, ticket: int, pickled: Pickled, sequence: int = 0) -> None:
         layout = self._lay_out(pickled)
         updates = self.slots.take_updates()
         body_bytes = sum(map(len, layout.body))
-        head = framing.head(kind, ticket, body_bytes, updates, layout.buffers)
+        head = framing.head(kind, ticket, body_bytes, updates, layout.buffers, sequence)
         for index in {location.slot for location in layout.buffers if location.slot >= 0}:
             self.slots.lend(index)
         small = body_bytes <= MAX_INLINE

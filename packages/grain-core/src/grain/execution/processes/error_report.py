@@ -44,6 +44,30 @@ class WorkerDied(RuntimeError):  # noqa: N818 - a user reads it as a sentence
         )
 
 
+class TaskLost(RuntimeError):  # noqa: N818 - read as a sentence
+    """The worker that had a task was lost before it returned the result; submit the task again.
+
+    Attributes:
+        ticket: The task.
+        worker: Index of the worker.
+        cause: What happened to the worker; `str(cause)` says it in a few words.
+        started: Whether the worker was computing the task, as far as the pool knows.
+    """
+
+    is_worker_failure = True
+
+    def __init__(self, ticket: int, worker: int, cause: object, started: bool) -> None:
+        super().__init__(ticket, worker, cause, started)
+        self.ticket = ticket
+        self.worker = worker
+        self.cause = cause
+        self.started = started
+
+    def __str__(self) -> str:
+        doing = "was computing the task" if self.started else "had not started the task"
+        return f"Worker {self.worker} was lost: {self.cause}. It {doing} (ticket {self.ticket})."
+
+
 class RemoteTraceback(Exception):  # noqa: N818 - not raised, only shown
     """The traceback of an exception raised in a worker; set as the cause of that exception in the parent."""
 

@@ -26,6 +26,12 @@ class FrameKind:
     """The task was cancelled before the worker started it."""
     WARNING = 5
     """A text to be shown to the user as a warning."""
+    DEFINE = 6
+    """A part for the job; the ticket is its number, an empty body only advances the sequence."""
+    RELEASE = 7
+    """The end of a part; the ticket is its number."""
+    ACCEPTED = 8
+    """The worker computes the task in the background and reads further tasks meanwhile."""
 
 
 class BufferLocation(NamedTuple):
@@ -38,15 +44,20 @@ class BufferLocation(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A received message."""
+    """A received message.
+
+    `sequence` is the number of definitions for all workers sent before the frame (for a definition: up to
+    and including it). Tasks and definitions travel over different sockets.
+    """
 
     kind: int
     ticket: int
     buffers: list[BufferLocation]
     body: bytearray | memoryview
+    sequence: int
 
 
-_HEADER = struct.Struct("<BxHIQQ8x")  # kind, updates, buffers, ticket, bytes of the body
+_HEADER = struct.Struct("<BxHIQQQ")  # kind, updates, buffers, ticket, bytes of the body, sequence
 _UPDATE = struct.Struct("<QQ")
 _BUFFER = struct.Struct("<qQQQ")
 # All sizes are multiples of 16 and buffers start at multiples of ALIGNMENT, so that arrays over a
@@ -61,6 +72,7 @@ def head(
     body_bytes: int,
     updates: Iterable[SlotUpdate] = (),
     buffers: Iterable[BufferLocation] = (),
+    sequence: int = 0,
 ) -> bytes:
     """Return the bytes of a frame before its body."""
     update_bytes = b"".join([_UPDATE.pack(item.slot, item.capacity) for item in updates])
@@ -73,6 +85,7 @@ def head(
                 len(buffer_bytes) // _BUFFER.size,
                 ticket,
                 body_bytes,
+                sequence,
             ),
             update_bytes,
             buffer_bytes,
@@ -96,19 +109,20 @@ def inline_rest(
     return table, body
 
 
-def inline_frame(kind: int, ticket: int, pickled: Pickled) -> bytes:
+def inline_frame(kind: int, ticket: int, pickled: Pickled, sequence: int = 0) -> bytes:
     """Return a frame without slots, as one bytes object."""
     stream, buffers = pickled
     if not buffers:
-        return head(kind, ticket, len(stream)) + stream
+        return head(kind, ticket, len(stream), sequence=sequence) + stream
     buffers = [memoryview(stream), *buffers]
     locations, body = inline_rest(buffers, [None] * len(buffers))
-    return b"".join([head(kind, ticket, sum(map(len, body)), buffers=locations), *body])
+    body_bytes = sum(map(len, body))
+    return b"".join([head(kind, ticket, body_bytes, buffers=locations, sequence=sequence), *body])
 
 
 def frame_size(data: memoryview) -> int:
     """Return the length of the frame that starts at `data`, which holds its header at least."""
-    _, updates, buffers, _, body = _HEADER.unpack_from(data)
+    _, updates, buffers, _, body, _ = _HEADER.unpack_from(data)
     size: int = HEADER_BYTES + updates * _UPDATE.size + buffers * _BUFFER.size + body
     return size
 
@@ -120,7 +134,7 @@ def parse(data: memoryview, *, own: bool) -> tuple[Frame, list[tuple[int, int]]]
         data: The bytes of the frame.
         own: Whether the frame's body may be a view of `data`; otherwise it is a copy.
     """
-    kind, update_count, buffer_count, ticket, body_bytes = _HEADER.unpack_from(data)
+    kind, update_count, buffer_count, ticket, body_bytes, sequence = _HEADER.unpack_from(data)
     offset = HEADER_BYTES
     updates: list[tuple[int, int]] = []
     if update_count:
@@ -134,7 +148,8 @@ def parse(data: memoryview, *, own: bool) -> tuple[Frame, list[tuple[int, int]]]
             buffers.append(BufferLocation(slot, bool(readonly), start, length))
         offset = end
     body = data[offset : offset + body_bytes]
-    return Frame(kind, ticket, buffers, body if own else bytearray(body)), updates
+    frame = Frame(kind, ticket, buffers, body if own else bytearray(body), sequence)
+    return frame, updates
 
 
 def aligned(offset: int) -> int:

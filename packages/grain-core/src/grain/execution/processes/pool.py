@@ -25,11 +25,12 @@ import time
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 from grain._config import config
 from grain._policy import current_policy
+from grain.execution.costs import Costs
 from grain.execution.processes import array_pickling, error_report, framing
 from grain.execution.processes.channel import MAX_INLINE, Channel, ChannelLostError
 from grain.execution.processes.error_report import WorkerDied
@@ -43,7 +44,12 @@ class Job(Protocol):
     """The work of a pool; pickled once and loaded by every worker."""
 
     def start(self, worker_index: int, worker_count: int) -> Callable[[Any], Any]:
-        """Return the function that computes a task; called once in each worker."""
+        """Return the function that computes a task; called once in each worker.
+
+        The function may return a `concurrent.futures.Future`: the worker then takes further tasks and sends
+        the result when the future is done. The function also receives the definitions of the pool, as the
+        tasks `(number, "define", part)` and `(number, "release")`, whose results are ignored.
+        """
 
 
 class PoolClosed(RuntimeError):  # noqa: N818 - read as a sentence
@@ -110,7 +116,12 @@ class WorkerPool:
             grace=policy.worker_exit_seconds if grace is None else grace,
         )
         self._finalizer = weakref.finalize(self, self._workers.end)
+        self.costs = Costs.of_local_processes(policy, max_bytes=budget * num_workers)
         self._dump = array_pickling.Dumper()
+        # Definitions for all workers that were sent so far, and the worker of each affinity.
+        self._sequence = 0
+        self._definitions: dict[int, int | None] = {}
+        self._bound: dict[int, int] = {}
         self._next_ticket = first_ticket
         self._waiting: dict[int, int] = {}
         self._arrived: dict[int, tuple[Channel, Frame]] = {}
@@ -163,8 +174,14 @@ class WorkerPool:
         """Whether `close` was called."""
         return self._closed
 
-    def submit(self, task: Any, *, worker: int | None = None) -> int:
-        """Submit a task to the first idle worker, or to `worker`; return its ticket."""
+    def submit(self, task: Any, *, affinity: int | None = None, worker: int | None = None) -> int:
+        """Submit a task to the first idle worker; return its ticket.
+
+        Args:
+            task: The task.
+            affinity: Tasks with equal affinity are computed by one worker, in the order of submission.
+            worker: The worker that computes the task, in the order of submission.
+        """
         if worker is not None and not 0 <= worker < self._workers.count:
             raise ValueError(f"worker must be in 0..{self._workers.count - 1}, got {worker}.")
         pickled = self._dump(task)
@@ -173,7 +190,9 @@ class WorkerPool:
             self._require_usable()
             ticket = self._next_ticket
             self._next_ticket += 1
-            if worker is None and size > MAX_INLINE:
+            if affinity is not None:
+                worker = self._bind(affinity)
+            elif worker is None and size > MAX_INLINE:
                 worker = self._least_loaded()
             self._waiting[ticket] = -1 if worker is None else worker
             try:
@@ -183,6 +202,59 @@ class WorkerPool:
                 raise
             self._require_usable()
         return ticket
+
+    def define(self, number: int, part: bytes, *, affinity: int | None = None) -> None:
+        """Give a part to all workers, or to the worker of an affinity, before any task submitted later.
+
+        Args:
+            number: Identifies the part.
+            part: Given to the job's function as `(number, "define", part)`.
+            affinity: The tasks that use the part; all tasks by default.
+        """
+        with self._lock:
+            self._require_usable()
+            workers = range(self._workers.count) if affinity is None else [self._bind(affinity)]
+            try:
+                self._sequence += affinity is None
+                self._definitions[number] = affinity
+                pickled = array_pickling.Pickled(part, [])
+                for worker in workers:
+                    self._send_to(worker, FrameKind.DEFINE, number, pickled)
+            except BaseException:
+                self._record_interrupt()
+                raise
+
+    def release(self, number: int) -> None:
+        """Remove a part from the workers that have received it."""
+        with self._lock:
+            if self._closed or self._failure is not None or number not in self._definitions:
+                return
+            affinity = self._definitions.pop(number)
+            workers = range(self._workers.count) if affinity is None else [self._bind(affinity)]
+            try:
+                for worker in workers:
+                    self._send_to(worker, FrameKind.RELEASE, number, _NOTHING)
+            except BaseException:
+                self._record_interrupt()
+                raise
+
+    def wait(self, tickets: Collection[int], timeout: float | None = None) -> set[int]:
+        """Wait for one of the tasks; return those whose `result` would not block.
+
+        The returned set is empty after `timeout` seconds.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._lock:
+            while True:
+                if self._closed or self._workers.ended or self._failure is not None:
+                    return set(tickets)
+                found = {t for t in tickets if t in self._arrived or t not in self._waiting}
+                if found or not tickets:
+                    return found
+                try:
+                    self._await_message(deadline)
+                except TimeoutError:
+                    return set()
 
     def result(self, ticket: int, timeout: float | None = None) -> Any:
         """Wait for a task and return its result, or raise its error; possible once per ticket.
@@ -260,13 +332,26 @@ class WorkerPool:
 
     def _send(self, ticket: int, worker: int | None, pickled: array_pickling.Pickled) -> None:
         if worker is None:
-            self._backlog.append(framing.inline_frame(FrameKind.TASK, ticket, pickled))
+            frame = framing.inline_frame(FrameKind.TASK, ticket, pickled, self._sequence)
+            self._backlog.append(frame)
             self._flush_tasks()
             return
+        self._send_to(worker, FrameKind.TASK, ticket, pickled)
+
+    def _send_to(
+        self, worker: int, kind: int, number: int, pickled: array_pickling.Pickled
+    ) -> None:
         try:
-            self._workers.channels[worker].send(FrameKind.TASK, ticket, pickled)
+            self._workers.channels[worker].send(kind, number, pickled, self._sequence)
         except ConnectionError:
             self._record_lost(worker)
+
+    def _bind(self, affinity: int) -> int:
+        """Return the worker of an affinity; a new one gets the worker with the fewest affinities."""
+        if affinity not in self._bound:
+            bound = list(self._bound.values())
+            self._bound[affinity] = min(range(self._workers.count), key=bound.count)
+        return self._bound[affinity]
 
     def _record_interrupt(self) -> None:
         if self._failure is None:
@@ -382,6 +467,9 @@ class WorkerPool:
         elif frame.ticket == 0:
             report = error_report.ErrorReport(*channel.decode(frame))
             self._failure = self._failure or (lambda: error_report.rebuild(report))
+        elif frame.kind == FrameKind.ACCEPTED:
+            if frame.ticket in self._waiting:
+                self._waiting[frame.ticket] = self._workers.channels.index(channel)
         elif frame.ticket in self._waiting:
             self._arrived[frame.ticket] = (channel, frame)
         else:
@@ -426,6 +514,9 @@ class WorkerPool:
             ticket = None  # it was answered or discarded
         pid = self._workers.processes[worker].pid
         self._failure = _factory(WorkerDied, worker, self._workers.count, pid, code, ticket)
+
+
+_NOTHING = array_pickling.Pickled(b"", [])
 
 
 def _factory(kind: Callable[..., BaseException], *arguments: Any) -> Callable[[], BaseException]:

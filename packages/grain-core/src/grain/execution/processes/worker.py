@@ -1,4 +1,13 @@
-"""Main loop of a worker process: receive tasks, compute them, send results, until the pool is closed."""
+"""Main loop of a worker process: receive tasks, compute them, send results, until the pool is closed.
+
+A job's function that returns a `concurrent.futures.Future` computes in the background: the loop reads
+further tasks meanwhile and sends the result when the future is done. Everything is sent by the loop, so a
+future may be completed in any thread.
+
+Definitions reach the job's function as the task `(number, "define", part)`, and their end as
+`(number, "release")`; neither has a result. A definition that raises makes every task on its number raise
+the same error.
+"""
 
 from __future__ import annotations
 
@@ -96,8 +105,15 @@ class Worker:
         self._dump = array_pickling.Dumper(self._channel.slots.allocate)
         self._tasks = _socket.socket(fileno=tasks_fd)
         self._tasks.setblocking(False)
-        self._wait = _waiter(self._channel.socket.fileno(), self._tasks.fileno())
+        self._poll = _poll_of(self._channel.socket.fileno(), self._tasks.fileno())
         self._queue: deque[Frame] = deque()
+        # Definitions for all workers that were received, and the errors of those that failed.
+        self._sequence = 0
+        self._undefined: dict[int, BaseException] = {}
+        # Tasks computed in the background; those that are done; a pipe that wakes the loop.
+        self._futures: dict[int, Any] = {}
+        self._done: deque[int] = deque()
+        self._wake: tuple[int, int] | None = None
         self._handle: Callable[[Any], Any] = _not_started
         self._warned = False
 
@@ -123,6 +139,9 @@ class Worker:
         """Compute task after task; raise EOFError when the pool closes its end."""
         while True:
             frame = self._next_frame()
+            if frame.kind != FrameKind.TASK:
+                self._change_parts(frame)
+                continue
             ticket = frame.ticket
             self._page.ticket = ticket
             if ticket in self._cancelled:
@@ -135,19 +154,33 @@ class Worker:
     def _compute(self, frame: Frame) -> None:
         # No local may outlive this function: a reference to an array would keep its slot.
         try:
-            pickled = self._dump(self._handle(self._channel.decode(frame)))
+            task = self._channel.decode(frame)
+            if self._undefined:
+                self._require_defined(task)
+            value = self._handle(task)
+            # Such an object exists only if its module was imported, which takes time.
+            futures = sys.modules.get("concurrent.futures._base")
+            if futures is not None and isinstance(value, futures.Future):
+                self._compute_in_background(frame.ticket, value)
+                return
+            pickled = self._dump(value)
         except BaseException as error:
             self._send_error(frame.ticket, error, f"worker {self._index} of {self._count}")
         else:
-            self._channel.send_all(FrameKind.RESULT, frame.ticket, pickled)
-            failure = self._channel.slots.failure or self._channel.views.failure
-            if failure is not None and not self._warned:
-                self._warned = True
-                text = explain_failure(failure)
-                self._channel.send_all(FrameKind.WARNING, 0, array_pickling.dumps_by_value(text))
+            self._send_result(frame.ticket, pickled)
+
+    def _send_result(self, ticket: int, pickled: array_pickling.Pickled) -> None:
+        self._channel.send_all(FrameKind.RESULT, ticket, pickled)
+        failure = self._channel.slots.failure or self._channel.views.failure
+        if failure is not None and not self._warned:
+            self._warned = True
+            text = explain_failure(failure)
+            self._channel.send_all(FrameKind.WARNING, 0, array_pickling.dumps_by_value(text))
 
     def _next_frame(self) -> Frame:
         while True:
+            if self._futures:
+                self._send_finished()
             # Messages for this worker alone come first; among them, that the pool was closed.
             self._queue.extend(self._channel.receive())
             if self._queue:
@@ -155,11 +188,95 @@ class Worker:
             try:
                 data = self._tasks.recv(_DATAGRAM_BYTES)
             except BlockingIOError:
-                self._wait()
+                self._poll.poll()
                 continue
             if not data:
                 raise EOFError
-            return framing.parse(memoryview(bytearray(data)), own=True)[0]
+            frame = framing.parse(memoryview(bytearray(data)), own=True)[0]
+            if frame.sequence > self._sequence:
+                self._receive_definitions(frame.sequence)
+            return frame
+
+    # Definitions
+
+    def _receive_definitions(self, sequence: int) -> None:
+        """Wait for definitions that were sent before a task which has overtaken them."""
+        arrived = select.poll()
+        arrived.register(self._channel.socket, select.POLLIN)
+        while True:
+            # Tasks in the queue keep their order; a new part may precede them, since none of them uses it.
+            later: deque[Frame] = deque()
+            for frame in self._queue:
+                if frame.kind == FrameKind.DEFINE:
+                    self._change_parts(frame)
+                else:
+                    later.append(frame)
+            self._queue = later
+            if self._sequence >= sequence:
+                return
+            arrived.poll()
+            self._queue.extend(self._channel.receive())
+
+    def _change_parts(self, frame: Frame) -> None:
+        number = frame.ticket
+        self._sequence = max(self._sequence, frame.sequence)
+        self._undefined.pop(number, None)
+        part = bytes(self._channel.open(frame)[0])
+        try:
+            if frame.kind == FrameKind.RELEASE:
+                self._handle((number, "release"))
+            elif part:
+                self._handle((number, "define", part))
+        except BaseException as error:
+            self._undefined[number] = error
+
+    def _require_defined(self, task: Any) -> None:
+        if isinstance(task, tuple) and task and isinstance(task[0], int):
+            error = self._undefined.get(task[0])
+            if error is not None:
+                raise error
+
+    # Tasks in the background
+
+    def _compute_in_background(self, ticket: int, future: Any) -> None:
+        if self._wake is None:
+            self._wake = os.pipe()
+            for fd in self._wake:
+                os.set_blocking(fd, False)
+            self._poll.register(self._wake[0], select.POLLIN)
+        wake, done = self._wake[1], self._done
+        self._futures[ticket] = future
+        self._channel.send_all(FrameKind.ACCEPTED, ticket, _NOTHING)
+
+        def finish(_: object) -> None:  # in any thread
+            done.append(ticket)
+            with contextlib.suppress(BlockingIOError):  # full: the loop wakes anyway
+                os.write(wake, b"x")
+
+        future.add_done_callback(finish)
+
+    def _send_finished(self) -> None:
+        """Send the results of futures that are done, and cancel those that were discarded."""
+        assert self._wake is not None
+        for ticket in [ticket for ticket in self._futures if ticket in self._cancelled]:
+            self._futures[ticket].cancel()
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wake[0], 1 << 16)
+        while self._done:
+            ticket = self._done.popleft()
+            self._finish_future(ticket, self._futures.pop(ticket))
+
+    def _finish_future(self, ticket: int, future: Any) -> None:
+        # No local may outlive this function, as in `_compute`.
+        if ticket in self._cancelled:
+            self._channel.send_all(FrameKind.SKIPPED, ticket, _NOTHING)
+            return
+        try:
+            pickled = self._dump(future.result())
+        except BaseException as error:
+            self._send_error(ticket, error, f"worker {self._index} of {self._count}")
+        else:
+            self._send_result(ticket, pickled)
 
     def _send_error(self, ticket: int, error: BaseException, where: str) -> None:
         report = tuple(error_report.report(error, where=where))
@@ -180,14 +297,14 @@ def _reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def _waiter(own: int, shared: int) -> Callable[[], Any]:
-    """Return a function that waits until a socket is readable; `shared` wakes one of the waiting workers."""
+def _poll_of(own: int, shared: int) -> Any:
+    """Return a poll object for both sockets; `shared` wakes one of the waiting workers."""
     if hasattr(select, "EPOLLEXCLUSIVE"):
         poll = select.epoll()
         poll.register(own, select.EPOLLIN)
         poll.register(shared, select.EPOLLIN | select.EPOLLEXCLUSIVE)
-        return poll.poll
+        return poll
     plain = select.poll()
     plain.register(own, select.POLLIN)
     plain.register(shared, select.POLLIN)
-    return plain.poll
+    return plain
