@@ -32,6 +32,33 @@ def _seconds(value: Any) -> float:
     raise ValueError(f"expected a positive number of seconds, got {value!r}")
 
 
+def _optional(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def parse_optional(value: Any) -> Any:
+        if value is None or (isinstance(value, str) and value.strip().lower() in ("", "none")):
+            return None
+        return parse(value)
+
+    return parse_optional
+
+
+def _executor(value: Any) -> Any:
+    if isinstance(value, str) and value.strip():
+        return value.strip()
+    if not isinstance(value, str) and hasattr(value, "open"):
+        return value
+    raise ValueError(f"expected the name of an executor, or an executor, got {value!r}")
+
+
+def _whole(least: int) -> Callable[[Any], int]:
+    def parse(value: Any) -> int:
+        with contextlib.suppress(TypeError, ValueError):
+            if (number := int(value)) >= least and number == float(value):
+                return number
+        raise ValueError(f"expected an integer of at least {least}, got {value!r}")
+
+    return parse
+
+
 SETTINGS: Mapping[str, Setting] = {
     "py_debug_mode": Setting(
         False,
@@ -53,6 +80,26 @@ SETTINGS: Mapping[str, Setting] = {
         300.0,
         _seconds,
         "Seconds the interpreter of a worker process may take to start before that is an error.",
+    ),
+    "executor": Setting(
+        "processes",
+        _executor,
+        "What computes pipelines with workers: processes, threads, inline, or a plugin's executor.",
+    ),
+    "max_worker_restarts": Setting(
+        3,
+        _whole(0),
+        "How often each lost worker process is replaced, in a window of time, before that is an error.",
+    ),
+    "task_timeout": Setting(
+        None,
+        _optional(_seconds),
+        "Seconds after which a worker process that computes one task is replaced; no limit by default.",
+    ),
+    "worker_memory_limit": Setting(
+        None,
+        _optional(_whole(1)),
+        "Bytes of memory above which a worker process is replaced between tasks; no limit by default.",
     ),
 }
 

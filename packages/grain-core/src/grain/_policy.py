@@ -123,6 +123,21 @@ class Policy:
     # Consecutive chunks for which the other choice (offload or not) would have been cheaper.
     offload_evidence: int = 3
 
+    # Calls of worker sessions.
+
+    # A call that takes longer than `hedge_seconds`, and than `hedge_factor` times the slowest of the last
+    # `hedge_samples` calls, is submitted a second time while a worker is idle. A factor of 0 turns this off.
+    hedge_factor: float = 4.0
+    hedge_seconds: float = 1.0
+    hedge_samples: int = 16
+    # Workers lost while they computed a task, before the task is blamed: it is divided, or named in an error.
+    poison_losses: int = 2
+    # Most bytes of results that inline and thread executors keep, and costs of a task and of an element for
+    # threads.
+    in_process_bytes: int = 1 << 30
+    thread_message_seconds: float = 50e-6
+    thread_element_seconds: float = 2e-6
+
     # Worker pools.
 
     # Time without a message after which the pool checks that its workers are alive.

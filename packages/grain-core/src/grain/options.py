@@ -20,6 +20,22 @@ def checked_int(name: str, value: Any, *, least: int) -> int:
     return number
 
 
+def checked_seconds(name: str, value: Any) -> float:
+    """Return `value` as a positive number of seconds, or raise an error that says what was expected.
+
+    >>> checked_seconds("task_timeout", 0)
+    Traceback (most recent call last):
+    ValueError: task_timeout must be a positive number of seconds, got 0.
+    """
+    if isinstance(value, bool) or not hasattr(value, "__float__"):
+        raise TypeError(
+            f"{name} must be a number of seconds, got {value!r} of type {type(value).__name__}."
+        )
+    if not float(value) > 0:
+        raise ValueError(f"{name} must be a positive number of seconds, got {value!r}.")
+    return float(value)
+
+
 def checked_type(name: str, value: Any, kind: type[T] | tuple[type[T], ...], wanted: str) -> T:
     """Return `value`, or raise an error that says what was expected.
 
@@ -57,32 +73,79 @@ class ReadOptions:
         )
 
 
+class _NoWorkers(int):
+    """The number of workers where none was given: 0 without an executor."""
+
+
+_NO_WORKERS = _NoWorkers(0)
+
+
 @dataclasses.dataclass(slots=True)
 class MultiprocessingOptions:
-    """Options of worker processes.
+    """Options of workers: processes, threads, or those of another executor.
 
     Attributes:
-        num_workers: Worker processes; 0 computes in this process, None picks a number that suits the
-            machine. The number never changes the elements, their order or the state.
+        num_workers: Workers; 0 computes in this process, None picks a number that suits the machine. The
+            number never changes the elements, their order or the state. With an executor, the default
+            is None.
         per_worker_buffer_size: The number of elements that each worker prefetches.
         enable_profiling: Accepted for compatibility.
+        executor: Computes the elements: `"processes"` (the default), `"threads"`, `"inline"`, the name of
+            an installed plugin's executor, or an object with the members of `grain.execution.Executor`.
+            None takes the setting `executor` of `grain.config`. It never changes the elements, their
+            order or the state.
+        max_worker_restarts: How often a lost worker is replaced before the loss is an error, for each
+            worker and within a window of time; 0 for never. None takes the setting.
+        task_timeout: Seconds after which a worker that computes one task is replaced; None takes the
+            setting, which has no limit by default.
+        worker_memory_limit: Bytes of memory of a worker above which it is replaced between two tasks;
+            None takes the setting, which has no limit by default.
 
     >>> import grain
     >>> in_this_process = MultiprocessingOptions(num_workers=0)
     >>> list(grain.MapDataset.range(3).to_iter_dataset().mp_prefetch(in_this_process))
     [0, 1, 2]
+    >>> in_threads = MultiprocessingOptions(num_workers=2, executor="threads")
+    >>> list(grain.MapDataset.range(3).to_iter_dataset().mp_prefetch(in_threads))
+    [0, 1, 2]
     """
 
-    num_workers: int | None = 0
+    num_workers: int | None = _NO_WORKERS
     per_worker_buffer_size: int = 1
     enable_profiling: bool = False
+    executor: Any = dataclasses.field(default=None, kw_only=True)
+    max_worker_restarts: int | None = dataclasses.field(default=None, kw_only=True)
+    task_timeout: float | None = dataclasses.field(default=None, kw_only=True)
+    worker_memory_limit: int | None = dataclasses.field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.num_workers is _NO_WORKERS:
+            self.num_workers = 0 if self.executor is None else None
         if self.num_workers is not None:
             self.num_workers = checked_int("num_workers", self.num_workers, least=0)
         self.per_worker_buffer_size = checked_int(
             "per_worker_buffer_size", self.per_worker_buffer_size, least=1
         )
+        if not (
+            self.executor is None
+            or isinstance(self.executor, str)
+            or hasattr(self.executor, "open")
+        ):
+            raise TypeError(
+                "executor must be the name of an executor or an object with the members of "
+                f"grain.execution.Executor, got {self.executor!r} of type "
+                f"{type(self.executor).__name__}."
+            )
+        if self.max_worker_restarts is not None:
+            self.max_worker_restarts = checked_int(
+                "max_worker_restarts", self.max_worker_restarts, least=0
+            )
+        if self.task_timeout is not None:
+            self.task_timeout = checked_seconds("task_timeout", self.task_timeout)
+        if self.worker_memory_limit is not None:
+            self.worker_memory_limit = checked_int(
+                "worker_memory_limit", self.worker_memory_limit, least=1
+            )
 
 
 class ExecutionTrackingMode(enum.Enum):

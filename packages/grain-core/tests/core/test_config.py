@@ -49,6 +49,8 @@ def test_the_environment_sets_a_flag(text, value):
             "soon",
             "expected a positive number of seconds, got 'soon'",
         ),
+        ("GRAIN_EXECUTOR", " ", "expected the name of an executor, or an executor, got ' '"),
+        ("GRAIN_MAX_WORKER_RESTARTS", "2.5", "expected an integer of at least 0, got '2.5'"),
     ],
 )
 def test_a_text_that_cannot_be_read_names_its_variable(variable, text, message):
@@ -64,6 +66,10 @@ GIVEN = {
     "py_traceback_filtering": ("tracebackhide", "tracebackhide"),
     "worker_keep_devices": (True, "yes"),
     "process_start_timeout": (2.5, "2.5"),
+    "executor": ("threads", " threads "),
+    "max_worker_restarts": (0, "0"),
+    "task_timeout": (2.5, "2.5"),
+    "worker_memory_limit": (1 << 30, "1073741824"),
 }
 
 

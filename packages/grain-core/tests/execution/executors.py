@@ -4,56 +4,58 @@ from __future__ import annotations
 
 from typing import Any
 
+from grain._policy import current_policy
 from grain.execution.build import build
-from grain.execution.executor import ProcessExecutor
+from grain.execution.costs import Costs
+from grain.execution.inline_executor import InlineExecutor
 from grain.execution.plan import plan, plan_node
+from grain.execution.process_executor import ProcessExecutor
 from grain.execution.worker_session import WorkerSession
 
 
-class InlineExecutor:
-    """Computes tasks in this thread when they are submitted; is its own pool.
+class InlineTasks(InlineExecutor):
+    """Computes tasks in this thread; is the pool of its session.
 
     Attributes:
         computing: Whether a task is being computed.
+        submitted: Number of tasks that were submitted.
     """
-
-    closed = False
 
     def __init__(self, capacity: int = 2):
         self.capacity = capacity
         self.computing = False
-        self.next_ticket = 1
-        self._results: dict[int, Any] = {}
+        self.submitted = 0
+        self._outstanding: set[int] = set()
 
     @property
     def in_flight(self) -> int:
         """Number of results that were not taken."""
-        return len(self._results)
+        return len(self._outstanding)
 
-    def open(self, job: Any, *, name_owner: Any, first_ticket: int) -> InlineExecutor:
-        self._compute = job.start(0, self.capacity)
-        self.next_ticket = first_ticket
+    def open(self, job: Any, **options: Any) -> Any:
+        self._pool: Any = super().open(job, **options)
+        self.costs = Costs.of_local_processes(current_policy(), max_bytes=1 << 30)
         return self
 
-    def submit(self, task: Any, *, worker: int | None = None) -> int:
-        ticket = self.next_ticket
-        self.next_ticket += 1
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pool, name)
+
+    def submit(self, task: Any, *, affinity: int | None = None) -> int:
+        ticket: int = self._pool.submit(task, affinity=affinity)
+        self.submitted += 1
+        self._outstanding.add(ticket)
         self.computing = True
-        self._results[ticket] = self._compute(task)
+        self._pool.wait((ticket,))
         self.computing = False
         return ticket
 
-    def ready(self, ticket: int) -> bool:
-        return True
-
-    def result(self, ticket: int, timeout: float | None = None) -> Any:
-        return self._results.pop(ticket)
+    def result(self, ticket: int) -> Any:
+        self._outstanding.discard(ticket)
+        return self._pool.result(ticket)
 
     def discard(self, ticket: int) -> None:
-        self._results.pop(ticket, None)
-
-    def close(self) -> None:
-        self.closed = True
+        self._outstanding.discard(ticket)
+        self._pool.discard(ticket)
 
 
 class RecordingExecutor(ProcessExecutor):
@@ -78,36 +80,35 @@ class RecordingExecutor(ProcessExecutor):
     def __getattr__(self, name: str) -> Any:
         return getattr(self._pool, name)
 
-    def submit(self, task: Any, *, worker: int | None = None) -> int:
-        self.parts += {"define": 1, "release": -1}.get(task[1], 0)
-        ticket: int = self._pool.submit(task, worker=worker)
+    def define(self, number: int, part: bytes, *, affinity: int | None = None) -> None:
+        self.parts += 1
+        self._pool.define(number, part, affinity=affinity)
+
+    def release(self, number: int) -> None:
+        self.parts -= 1
+        self._pool.release(number)
+
+    def submit(self, task: Any, *, affinity: int | None = None) -> int:
+        ticket: int = self._pool.submit(task, affinity=affinity)
         self.tasks[ticket] = self.last_task = task
         return ticket
 
-    def result(self, ticket: int, timeout: float | None = None) -> Any:
-        value = self._pool.result(ticket, timeout)
-        del self.tasks[ticket]
-        return value
+    def result(self, ticket: int) -> Any:
+        self.tasks.pop(ticket, None)
+        return self._pool.result(ticket)
 
     def discard(self, ticket: int) -> None:
         self._pool.discard(ticket)
         self.tasks.pop(ticket, None)
-
-    @property
-    def pending_acks(self) -> int:
-        """Number of definitions and releases that were not acknowledged."""
-        return sum(task[1] in ("define", "release") for task in self.tasks.values())
 
     def is_idle(self) -> bool:
         """Whether all tasks in flight have been computed."""
         return all(self._pool.ready(ticket) for ticket in list(self.tasks))
 
 
-def iterate_inline(
-    dataset: Any, executor: InlineExecutor | None = None, buffer_size: int = 1
-) -> Any:
+def iterate_inline(dataset: Any, executor: InlineTasks | None = None, buffer_size: int = 1) -> Any:
     """Return the iterator of a dataset over an inline executor."""
-    return build(plan_node(dataset), WorkerSession(executor or InlineExecutor(), buffer_size))
+    return build(plan_node(dataset), WorkerSession(executor or InlineTasks(), buffer_size))
 
 
 def recorded(dataset: Any, buffer_size: int = 1) -> tuple[Any, RecordingExecutor, WorkerSession]:

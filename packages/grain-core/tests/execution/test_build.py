@@ -13,7 +13,7 @@ from grain.execution.plan import plan
 from grain.execution.worker_session import WorkerSession
 
 from ..helpers.pipelines import with_workers
-from .executors import InlineExecutor, iterate_inline
+from .executors import InlineTasks, iterate_inline
 from .pipelines import rows
 
 
@@ -45,19 +45,19 @@ class Counting(grain.IterDataset):
 
 def test_an_opaque_class_may_open_its_parent_more_than_once() -> None:
     dataset = Twice(rows(6).map(abs))
-    executor = InlineExecutor()
+    executor = InlineTasks()
     session = WorkerSession(executor)
     assert list(build(plan(dataset), session)) == list(dataset)
     # Both were computed by workers, among them a stage that the class itself has put on its parent.
-    assert executor.next_ticket > 6
+    assert executor.submitted > 5
 
 
 def test_an_opaque_class_is_iterated_itself_and_keeps_what_it_writes() -> None:
     dataset = Counting(rows(6))
     for openings in (1, 2):
-        executor = InlineExecutor()
+        executor = InlineTasks()
         assert list(iterate_inline(dataset, executor)) == [0, 2, 4, 6, 8, 10]
-        assert executor.next_ticket > 1
+        assert executor.submitted > 0
         assert dataset.openings == openings
         assert dataset.last_thread == threading.get_ident()
 
@@ -81,7 +81,7 @@ def test_an_opaque_class_holds_its_own_parents_again_after_it_was_opened() -> No
 
 def test_a_dataset_that_an_opaque_class_keeps_does_not_hold_a_session_that_has_ended() -> None:
     dataset = Counting(rows(6))
-    session = WorkerSession(InlineExecutor())
+    session = WorkerSession(InlineTasks())
     assert next(build(plan(dataset), session)) == 0
     session.close()
     assert list(dataset) == [0, 2, 4, 6, 8, 10]
@@ -104,11 +104,11 @@ def test_an_opaque_class_that_cannot_be_opened_holds_its_own_parents_again() -> 
 
 def test_threads_that_open_one_opaque_class_each_use_their_own_session() -> None:
     dataset = Counting(rows(4))
-    executors = [InlineExecutor() for _ in range(8)]
+    executors = [InlineTasks() for _ in range(8)]
     together = threading.Barrier(len(executors), timeout=60)
     seen: list[list[int]] = []
 
-    def read(executor: InlineExecutor) -> None:
+    def read(executor: InlineTasks) -> None:
         together.wait()
         seen.append(list(iterate_inline(dataset, executor)))
 
@@ -119,4 +119,4 @@ def test_threads_that_open_one_opaque_class_each_use_their_own_session() -> None
         thread.join()
     assert seen == [[0, 2, 4, 6]] * 8
     assert dataset.openings == 8
-    assert all(executor.next_ticket > 1 for executor in executors)
+    assert all(executor.submitted > 0 for executor in executors)

@@ -18,7 +18,7 @@ from grain._policy import use_policy
 from grain.execution import offload
 
 from ..helpers.pipelines import step, steps, with_workers
-from .executors import InlineExecutor, iterate_inline
+from .executors import InlineTasks, iterate_inline
 from .meeting import Meeting, assert_spread
 from .pipelines import FAILING, PIPELINES, OwnIterDataset, heavy, odd, rows
 
@@ -83,7 +83,7 @@ class Clock:
 class Timed:
     """A function that takes given seconds of a clock; returns whether a worker has computed it."""
 
-    def __init__(self, clock: Clock, executor: InlineExecutor, seconds: Callable[[int], float]):
+    def __init__(self, clock: Clock, executor: InlineTasks, seconds: Callable[[int], float]):
         self.clock, self.executor, self.seconds = clock, executor, seconds
 
     def __call__(self, x: Any) -> bool:
@@ -96,7 +96,7 @@ def offloaded(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bool]]:
     """Return where the elements of a function of known cost are computed, in order."""
 
     def run(count: int, seconds: Callable[[int], float]) -> list[bool]:
-        clock, executor = Clock(), InlineExecutor()
+        clock, executor = Clock(), InlineTasks()
         monkeypatch.setattr(offload, "time", clock)
         ds = rows(2 * count).batch(2).filter(lambda x: True)
         return list(iterate_inline(ds.map(Timed(clock, executor, seconds)), executor))
@@ -118,7 +118,7 @@ def test_a_function_that_became_quick_is_computed_here_again(offloaded: Any) -> 
 
 def test_a_heavy_function_keeps_few_elements_waiting() -> None:
     """Slow elements are sent one by one, however many elements the parent returns at once."""
-    executor = InlineExecutor()
+    executor = InlineTasks()
     ds = rows(4000).filter(odd).batch(2)
     with use_policy(message_seconds=0, element_seconds=0, byte_seconds=0):
         iterator = iterate_inline(ds.map(heavy), executor)

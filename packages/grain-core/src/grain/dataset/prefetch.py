@@ -1,4 +1,4 @@
-"""Prefetching in worker processes."""
+"""Prefetching in workers: processes, threads, or those of another executor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def mp_prefetch(
     worker_init_fn: Callable[[int, int], None] | None,
     sequential_slice: bool,
 ) -> IterDataset[T]:
-    """Return a dataset whose elements worker processes compute ahead."""
+    """Return a dataset whose elements workers compute ahead."""
     if options is None:
         options = MultiprocessingOptions(num_workers=None)
     if not isinstance(options, MultiprocessingOptions):
@@ -40,7 +40,7 @@ def mp_prefetch(
 
 
 class ProcessPrefetchIterDataset(TransparentIterDataset[T]):
-    """The parent's elements, computed by worker processes."""
+    """The parent's elements, computed by workers."""
 
     def __init__(
         self,

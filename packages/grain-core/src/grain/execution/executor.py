@@ -1,88 +1,112 @@
 """The contract between worker sessions and the executors that compute their tasks.
 
-An executor opens a pool for a job; a pool computes the tasks of one session. Tasks are pure functions of
-their arguments and of the objects that the job holds, so a session may submit a lost task again. Delivery
-order, resubmission and backpressure belong to the session and its iterators, not to the pool.
+An executor is a value that opens a pool for a job; a pool computes the tasks of one session. A job is
+started once in each worker, where it returns the function that computes tasks. Tasks are pure functions of
+their arguments and of the parts that the job holds, so any of them may be computed twice. Delivery order,
+resubmission of lost tasks, suppression of duplicates, backpressure, hedging and the search for tasks that
+end their workers belong to the session, so every executor has them.
+
+The loss of a worker is an event of the tasks that it had: `result` of their tickets raises `TaskLost`. An
+error of the pool as a whole (`WorkerDied`) is raised only when workers cannot be replaced any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Collection
+from typing import Any, Protocol, runtime_checkable
 
-from grain.execution.processes.pool import Job, WorkerPool
+from grain.execution.costs import Costs
+from grain.execution.processes.error_report import TaskLost, WorkerDied
+from grain.execution.processes.pool import Job, NotOutstanding, PoolClosed, PoolInterrupted
+
+__all__ = [
+    "Costs",
+    "Executor",
+    "Job",
+    "NotOutstanding",
+    "PoolClosed",
+    "PoolInterrupted",
+    "TaskLost",
+    "TaskPool",
+    "WorkerDied",
+]
 
 
+@runtime_checkable
 class TaskPool(Protocol):
-    """Workers of one session."""
+    """Workers of one session.
+
+    Methods may be called from several threads. Only `wait`, `result` and `close` block.
+    """
 
     @property
     def capacity(self) -> int:
-        """Number of workers, numbered from 0."""
+        """Number of live workers; may change at any time, and be 0 while lost workers are replaced."""
 
     @property
-    def next_ticket(self) -> int:
-        """Number of the next ticket."""
+    def costs(self) -> Costs:
+        """The cost model by which the session sizes and paces tasks."""
 
     @property
     def closed(self) -> bool:
         """Whether `close` was called."""
 
-    def submit(self, task: Any, *, worker: int | None = None) -> int:
-        """Submit a task to any worker, or to one of them, in order; return its ticket without blocking."""
+    def submit(self, task: Any, *, affinity: int | None = None) -> int:
+        """Submit a task; return its ticket.
 
-    def result(self, ticket: int, timeout: float | None = None) -> Any:
-        """Wait for a task and return its result or raise its error; possible once per ticket."""
+        Args:
+            task: Passed by value to the job's function.
+            affinity: Tasks with equal affinity are computed by one worker, in the order of submission.
+                When that worker is lost, the next task with the affinity is given to another one. Tasks
+                without affinity are computed by any worker.
+        """
+
+    def define(self, number: int, part: bytes, *, affinity: int | None = None) -> None:
+        """Give a part to all workers, or to the worker of an affinity, before any task submitted later.
+
+        The job's function receives it as the task `(number, "define", part)`, whose result is ignored.
+        Workers that start later receive the definitions in force before any task.
+        """
+
+    def release(self, number: int) -> None:
+        """Remove a part: the job's function receives `(number, "release")`."""
+
+    def wait(self, tickets: Collection[int], timeout: float | None = None) -> set[int]:
+        """Wait until `result` of some of the tickets would not block; return those.
+
+        The returned set is empty after `timeout` seconds, and when the capacity has changed.
+        """
+
+    def result(self, ticket: int) -> Any:
+        """Wait for a task and return its result or raise its error; possible once per ticket.
+
+        Raise `TaskLost` if its worker was lost, `NotOutstanding` if the ticket was taken or discarded,
+        `WorkerDied` if lost workers cannot be replaced, `PoolClosed` after `close`, and `PoolInterrupted`
+        after an interrupt that leaves the pool unusable.
+        """
 
     def ready(self, ticket: int) -> bool:
         """Return whether `result(ticket)` would not block."""
 
     def discard(self, ticket: int) -> None:
-        """Cancel a task and drop its result."""
+        """Cancel a task and drop its result; a worker that has not started the task skips it."""
 
     def close(self) -> None:
-        """End the workers. Idempotent."""
+        """End the workers and release everything that the pool holds. Idempotent."""
 
 
+@runtime_checkable
 class Executor(Protocol):
-    """A way to compute tasks; cheap to create, holds no resources until a pool is opened."""
-
-    def open(
-        self, job: Job, *, name_owner: Callable[[Any], str | None], first_ticket: int
-    ) -> TaskPool:
-        """Open a pool whose workers hold `job`.
-
-        Args:
-            job: Loaded by every worker.
-            name_owner: Returns the user's name of an object, or None, for error messages.
-            first_ticket: Number of the first ticket.
-        """
+    """A way to compute tasks: cheap to create, without resources until a pool is opened."""
 
     @property
     def capacity(self) -> int:
-        """Number of workers of a pool."""
+        """Number of workers that a pool has at first."""
 
+    def open(self, job: Job, *, name_owner: Callable[[Any], str | None]) -> TaskPool:
+        """Open a pool whose workers hold `job`.
 
-class ProcessExecutor:
-    """Executor of tasks in local worker processes.
-
-    Args:
-        capacity: Number of workers.
-        worker_init_fn: Called in each worker with its index and the number of workers.
-    """
-
-    def __init__(self, capacity: int, worker_init_fn: Callable[[int, int], None] | None = None):
-        self.capacity = capacity
-        self._worker_init_fn = worker_init_fn
-
-    def open(
-        self, job: Job, *, name_owner: Callable[[Any], str | None], first_ticket: int
-    ) -> TaskPool:
-        """Start worker processes."""
-        return WorkerPool(
-            job,
-            num_workers=self.capacity,
-            worker_init_fn=self._worker_init_fn,
-            name_owner=name_owner,
-            first_ticket=first_ticket,
-        )
+        Args:
+            job: Started in every worker.
+            name_owner: Returns the user's name of an object, or None, for error messages.
+        """

@@ -1,19 +1,16 @@
 """The iterator of a fused stage: workers compute blocks ahead, the consumer receives them in order.
 
 Roles: the iterator cuts the map dataset into blocks, submits them to any worker, and keeps a queue of the
-    blocks in
-flight. Results arrive in any order; the iterator waits for the oldest block, so elements and states come
-in order. Backpressure: at most `capacity` times the depth that the user's buffer allows are in flight,
-and the size
-    of blocks
-follows the time and the memory of their elements.
+blocks in flight. Results arrive in any order; the iterator waits for the oldest block, so elements and
+states come in order. Backpressure: the live capacity times the depth that the user's buffer allows are in
+flight, within the byte budget of the pool. The size of blocks follows the time and the memory of their
+elements, and the costs of the pool.
 
 Errors: a result holds the elements before an error and the error. The elements are delivered first, then
-    the error is
-raised, then the stream continues after it: blocks in flight were computed with other counts, so they are
-cancelled. A result that cannot be transferred is computed again, one element at a time. Ctrl-C leaves the
-oldest block the oldest; a pool that was replaced after an interrupt makes its tickets invalid, and the
-blocks are submitted again.
+the error is raised, then the stream continues after it: blocks in flight were computed with other counts,
+so they are cancelled. The indices of a block that cannot be transferred, or that ends its workers, are
+computed again one by one, so that the element to blame is the one that fails. The session submits lost
+blocks again by itself. Ctrl-C leaves the oldest block the oldest.
 
 A stage that counts elements relies on none being dropped. If a block turns out to be sparse, the iterator
 continues with its fallback: workers compute the part below the counting stage, this process the rest.
@@ -29,16 +26,17 @@ from typing import Any, TypeVar
 
 from grain import tree
 from grain._chunk_size import ChunkSizeController
-from grain._exceptions import add_note
+from grain._exceptions import add_note, is_worker_failure
 from grain.dataset.base import DatasetIterator
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.context import iteration_context
 from grain.dataset.iterator import ChunkIterator, state_field
 from grain.dataset.stages import with_counts, without_counts
 from grain.execution.drop_rate import DropExcess, FusedDropMonitor
+from grain.execution.executor import TaskLost
 from grain.execution.fused_stage import BlockResult, BlockTask, FusedStage
-from grain.execution.processes.pool import NotOutstanding
-from grain.execution.worker_session import TRANSFER_ERRORS, WorkerSession
+from grain.execution.task_scheduler import TASK_ERRORS, PoisonTaskError, SessionCall
+from grain.execution.worker_session import WorkerSession
 
 T = TypeVar("T")
 
@@ -47,7 +45,7 @@ T = TypeVar("T")
 class _InFlightBlock:
     """A submitted block."""
 
-    ticket: int
+    call: SessionCall
     block: BlockTask
 
 
@@ -76,11 +74,13 @@ class FusedIterator(ChunkIterator[T]):
         # Errors at the same position as the last one.
         self._further_errors: list[Exception] = []
         self._in_flight: collections.deque[_InFlightBlock] = collections.deque()
-        # Elements of the result per block.
-        policy = session.policy
-        self._block_size = ChunkSizeController(
-            policy.block_seconds, maximum=1 << 62, max_bytes=policy.block_bytes
-        )
+        # Elements of the result per block; None until the costs of the workers are known.
+        self._block_size: ChunkSizeController | None = None
+        # Size of an element of the last result.
+        self._element_bytes = 0
+        # Indices before this one are computed one by one, after losses of workers that computed them.
+        self._suspect_stop = 0
+        self._suspect_losses: tuple[TaskLost, ...] = ()
         self._fallback: DatasetIterator[T] | None = None
         self._start_at(0, [0] * len(stage.stages))
 
@@ -97,7 +97,7 @@ class FusedIterator(ChunkIterator[T]):
 
     def _cancel_all(self) -> None:
         for task in self._in_flight:
-            self._session.cancel(task.ticket)
+            self._session.cancel(task.call)
         self._in_flight.clear()
 
     def _counts_at(self, index: int) -> list[int]:
@@ -108,25 +108,32 @@ class FusedIterator(ChunkIterator[T]):
         if self._in_flight:  # An interrupt may have come before the last block was counted.
             last = self._in_flight[-1].block
             self._submitted = last.start + last.size
-        blocks = self._block_size.size
-        size = blocks * self._stage.group_size
-        depth = max(self._session.policy.blocks_per_worker, -(-self._session.buffer_size // blocks))
-        most = self._session.capacity * depth
+        if self._submitted >= self._stop:
+            return
+        session, policy = self._session, self._session.policy
+        if self._block_size is None:
+            self._block_size = ChunkSizeController(
+                session.costs.block_seconds, maximum=1 << 62, max_bytes=policy.block_bytes
+            )
+        size = self._block_size.size
+        depth = max(policy.blocks_per_worker, -(-session.buffer_size // size))
+        most = session.capacity * depth
         while self._submitted < self._stop and len(self._in_flight) < most:
-            count = min(size, self._stop - self._submitted)
+            suspect = self._submitted < self._suspect_stop
+            elements = 1 if suspect else size
+            nbytes = elements * self._element_bytes
+            if self._in_flight and not session.has_room(nbytes):
+                return
+            count = min(elements * self._stage.group_size, self._stop - self._submitted)
             block = BlockTask(
                 start=self._submitted,
                 size=count,
                 firsts=tuple(self._counts_at(self._submitted)),
                 last=self._submitted + count >= self._stop,
             )
-            try:
-                ticket = self._session.submit(self._number, "compute", block)
-            except TRANSFER_ERRORS:
-                if self._in_flight:
-                    return  # Blocks in flight are delivered first, then this one is submitted again.
-                raise
-            self._in_flight.append(_InFlightBlock(ticket, block))
+            losses = self._suspect_losses if suspect else ()
+            call = session.submit(self._number, "compute", block, nbytes=nbytes, losses=losses)
+            self._in_flight.append(_InFlightBlock(call, block))
             self._submitted += count
 
     def _pull(self, limit: int) -> Chunk:
@@ -177,24 +184,36 @@ class FusedIterator(ChunkIterator[T]):
         return self._fail_after(errors[0], chunk)
 
     def _take(self) -> BlockResult | None:
-        """Wait for the oldest block; return None if it must be submitted again."""
+        """Wait for the oldest block; return None if its indices must be computed one by one."""
         task = self._in_flight[0]
         try:
-            result: BlockResult = self._session.result_or_error(task.ticket)
-        except TRANSFER_ERRORS as error:
-            # The elements may be valid and only their transfer failed. They are computed again one by
-            # one, so that those which can be transferred are delivered.
+            result: BlockResult = self._session.result_or_error(task.call)
+        except TASK_ERRORS as error:
             self._start_at(self._next_index, self._counts_at(self._next_index))
-            self._block_size.reset()
-            if task.block.size > self._stage.group_size or isinstance(error, NotOutstanding):
-                return None
-            add_note(
-                error,
-                f"raised while worker processes computed {self._stage} and pickled its elements.",
-            )
-            raise
+            start, stop = task.block.start, task.block.start + task.block.size
+            is_single = task.block.size <= self._stage.group_size
+            if isinstance(error, PoisonTaskError):
+                if is_single:
+                    raise PoisonTaskError(error.losses, self._place(start, stop)) from None
+                # Another loss at one of these indices is evidence enough.
+                self._suspect_losses = error.losses[:-1]
+            elif is_worker_failure(error) or isinstance(error, Warning):
+                raise
+            elif is_single:
+                add_note(
+                    error,
+                    f"raised while worker processes computed {self._stage} and pickled its elements.",
+                )
+                raise
+            # The elements may be valid, and only the transfer of one of them failed.
+            self._suspect_stop = stop
+            return None
         self._in_flight.popleft()
         return result
+
+    def _place(self, start: int, stop: int) -> str:
+        indices = f"index {start}" if stop == start + 1 else f"indices {start} to {stop - 1}"
+        return f"{self._stage} at {indices}"
 
     def _chunk_of(self, result: BlockResult) -> Chunk:
         if not result.elements:
@@ -211,8 +230,9 @@ class FusedIterator(ChunkIterator[T]):
         """Adapt the size of blocks to the time and memory of a result."""
         if not result.elements:
             return
+        assert self._block_size is not None
         seconds = result.seconds / len(result.elements)
-        element_bytes = max(1, tree.nbytes(result.elements[0]))
+        element_bytes = self._element_bytes = max(1, tree.nbytes(result.elements[0]))
         at_least, allowance = 1, self._session.buffer_size // 2
         if result.waited:
             # Enough elements to occupy the reading threads of a worker.
@@ -273,6 +293,7 @@ class FusedIterator(ChunkIterator[T]):
         following = self._in_flight[0].block.start if self._in_flight else self._submitted
         there = self._stage.state_at(following, self._counts_at(following))
         if self._further_errors or there != self._stage.state_at(index, counts):
+            self._suspect_stop = 0
             self._start_at(index, counts)  # Otherwise the blocks in flight are delivered next.
 
     def start_prefetch(self) -> None:

@@ -3,13 +3,14 @@
 The consumer's process pulls elements from the parent iterator, in order. While the functions are cheap,
 it applies them itself. When they cost clearly more than sending an element there and back, chunks of
 elements are sent to workers ahead of the consumer, and results are taken in the order of sending; both
-directions of the decision need repeated evidence. At most `capacity` times the depth that the user's
-buffer allows are in flight.
+directions of the decision need repeated evidence. The live capacity times the depth that the user's buffer
+allows are in flight, within the byte budget of the pool.
 
 A function may modify its input, so an element is never passed to the same function twice: elements after
 an error are kept as they are, together with the function that is next for them. An error is raised after
 the elements before it, and the stream continues after the element that failed. Elements or results that
-cannot be pickled are computed in this process. The loss of a worker is raised.
+cannot be pickled are computed in this process. The elements of a chunk that ends its workers are sent again
+one by one, so that the element to blame is the one that fails.
 
 Ctrl-C while the result of a chunk is awaited changes nothing; during the other steps elements pulled from
 the parent would be lost, so `_mid_pull` makes the next step restore the state before.
@@ -26,14 +27,18 @@ from typing import Any, TypeVar
 
 from grain import tree
 from grain._chunk_size import ChunkSizeController
+from grain._exceptions import is_worker_failure
 from grain.dataset.base import DatasetIterator
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.iterator import ChunkIterator, same_state
 from grain.dataset.parent_cursor import constant
 from grain.dataset.stages import StageIterDataset, with_counts, without_counts
-from grain.execution.processes.error_report import WorkerDied, WorkerError
-from grain.execution.processes.pool import NotOutstanding, PoolClosed
-from grain.execution.worker_session import TRANSFER_ERRORS, WorkerSession
+from grain.execution.costs import Costs
+from grain.execution.executor import TaskLost
+from grain.execution.processes.error_report import WorkerError
+from grain.execution.processes.pool import PoolClosed
+from grain.execution.task_scheduler import TASK_ERRORS, PoisonTaskError, SessionCall
+from grain.execution.worker_session import WorkerSession
 
 T = TypeVar("T")
 
@@ -129,17 +134,19 @@ class _InFlightChunk:
         chunk: The elements.
         start: Number of elements pulled before them.
         stage: The function that is next for them.
-        ticket: Ticket of the call; None before it is submitted.
+        call: The call; None before it is submitted.
         error: Error of the function `stage`, or of the parent if `stage` is -1.
         snapshot: State function of the parent after the error.
+        losses: Losses of workers that computed a larger chunk with these elements.
     """
 
     chunk: Chunk
     start: int
     stage: int = 0
-    ticket: int | None = None
+    call: SessionCall | None = None
     error: Exception | None = None
     snapshot: Callable[[], Any] | None = None
+    losses: tuple[TaskLost, ...] = ()
 
 
 class OffloadIterator(ChunkIterator[T]):
@@ -166,15 +173,22 @@ class OffloadIterator(ChunkIterator[T]):
         self._offloading = False
         # Consecutive chunks for which the other choice would have been cheaper.
         self._evidence = 0
-        self._offload_size = ChunkSizeController(
-            policy.block_seconds, maximum=1 << 62, max_bytes=policy.block_bytes
-        )
+        # Size of an element there and of its result.
+        self._element_bytes = 0
+        # Costs of sending elements; those of local processes until the pool is open.
+        self._costs = Costs.of_local_processes(policy, max_bytes=0)
+        self._offload_size = self._new_size()
         # Whether an interrupt now would lose elements pulled from the parent.
         self._mid_pull = False
         self._restart([0] * len(self._functions.stages))
 
     def __str__(self) -> str:
         return f"OffloadIterator({self._functions})"
+
+    def _new_size(self) -> ChunkSizeController:
+        return ChunkSizeController(
+            self._costs.block_seconds, maximum=1 << 62, max_bytes=self._policy.block_bytes
+        )
 
     def _restart(self, counts: Sequence[int]) -> None:
         """Continue at the parent's position, with given counts of the functions."""
@@ -190,9 +204,9 @@ class OffloadIterator(ChunkIterator[T]):
 
     def _cancel_all(self) -> None:
         for entry in self._in_flight:
-            if entry.ticket is not None:
-                self._session.cancel(entry.ticket)
-                entry.ticket = None
+            if entry.call is not None:
+                self._session.cancel(entry.call)
+                entry.call = None
 
     def _follow_parent(self) -> None:
         """Take the parent's part of the state from the parent's position."""
@@ -229,7 +243,7 @@ class OffloadIterator(ChunkIterator[T]):
             if entry.stage >= 0:
                 self._count_failure(entry.stage)
             raise entry.error
-        if entry.ticket is None and not self._offloading:
+        if entry.call is None and not self._offloading:
             self._in_flight.popleft()
             return self._apply(entry)
         entry, applied = self._take()
@@ -240,36 +254,40 @@ class OffloadIterator(ChunkIterator[T]):
         """Wait for the first entry in flight; it stays the first if the wait is interrupted."""
         while True:
             entry = self._in_flight[0]
+            call = entry.call or self._submit(entry)
+            self._mid_pull = False
             try:
-                if entry.ticket is None:
-                    self._submit(entry)
-                self._mid_pull = False
-                applied: Applied = self._session.result_or_error(entry.ticket)  # type: ignore[arg-type]
+                applied: Applied = self._session.result_or_error(call)
+            except TASK_ERRORS as error:
                 self._mid_pull = True
-            except TRANSFER_ERRORS as error:
-                # The elements may be valid and only their transfer failed. They are sent again one by
-                # one, so that those which can be transferred are delivered.
-                self._mid_pull = True
-                entry.ticket = None
-                if isinstance(error, NotOutstanding):
-                    continue
-                if isinstance(error, (PoolClosed, WorkerDied)):
+                entry.call = None
+                is_single = len(entry.chunk.elements) == 1
+                if isinstance(error, PoisonTaskError):
+                    if is_single:
+                        where = f"{self._functions} at element {entry.start}"
+                        raise PoisonTaskError(error.losses, where) from None
+                elif is_worker_failure(error) or isinstance(error, (PoolClosed, Warning)):
                     raise
-                self._in_flight.popleft()
-                if len(entry.chunk.elements) == 1:
+                elif is_single:  # It cannot be transferred.
+                    self._in_flight.popleft()
                     return entry, self._apply_to(entry)
-                for offset in range(len(entry.chunk.elements) - 1, -1, -1):
-                    single = entry.chunk.rest(offset).first(1)
-                    self._in_flight.appendleft(
-                        _InFlightChunk(single, entry.start + offset, entry.stage)
-                    )
+                self._divide(entry, getattr(error, "losses", ())[:-1])
             else:
+                self._mid_pull = True
                 self._in_flight.popleft()
                 if isinstance(applied.error, WorkerError):
-                    applied = self._apply_to(
-                        entry
-                    )  # To raise the error itself, which has no pickle.
+                    # To raise the error itself, which has no pickle.
+                    applied = self._apply_to(entry)
                 return entry, applied
+
+    def _divide(self, entry: _InFlightChunk, losses: tuple[TaskLost, ...]) -> None:
+        """Replace the first entry by one for each of its elements."""
+        self._in_flight.popleft()
+        for offset in range(len(entry.chunk.elements) - 1, -1, -1):
+            single = entry.chunk.rest(offset).first(1)
+            self._in_flight.appendleft(
+                _InFlightChunk(single, entry.start + offset, entry.stage, losses=losses)
+            )
 
     def _pull_inline(self, limit: int) -> Chunk:
         if not self._held.elements:
@@ -352,35 +370,48 @@ class OffloadIterator(ChunkIterator[T]):
         """Decide whether to offload the next elements, and how many per call, by the cost of these."""
         if not applied.elements:
             return
-        policy = self._policy
+        costs = self._costs
         seconds = applied.seconds / len(applied.elements)
         nbytes = tree.nbytes(chunk.elements[0]) + tree.nbytes(applied.elements[0])
-        cost = policy.message_seconds / len(chunk.elements)
-        cost += policy.element_seconds + policy.byte_seconds * nbytes
+        self._element_bytes = nbytes
+        cost = costs.message_seconds / len(chunk.elements)
+        cost += costs.element_seconds + costs.byte_seconds * nbytes
         wrong = seconds < cost if self._offloading else seconds > 2 * cost
         self._evidence = self._evidence + 1 if wrong else 0
-        if self._evidence >= policy.offload_evidence:
+        if self._evidence >= self._policy.offload_evidence:
             self._offloading, self._evidence = not self._offloading, 0
         self._offload_size.fit(seconds, nbytes, allowance=self._session.buffer_size // 2)
 
-    def _submit(self, entry: _InFlightChunk) -> None:
-        counts = self._counts_at(entry.start)
-        entry.ticket = self._session.submit(
-            self._number, "compute", entry.chunk.elements, counts, entry.stage
+    def _submit(self, entry: _InFlightChunk) -> SessionCall:
+        elements = entry.chunk.elements
+        entry.call = self._session.submit(
+            self._number,
+            "compute",
+            elements,
+            self._counts_at(entry.start),
+            entry.stage,
+            nbytes=len(elements) * self._element_bytes,
+            losses=entry.losses,
         )
+        return entry.call
 
     def _fill(self) -> None:
         """Send elements ahead until every worker is busy and the buffer is full."""
         if not self._state_captured:
             self._snapshot = constant(copy.deepcopy(self._snapshot()))
             self._state_captured = True
+        session = self._session
+        before, self._costs = self._costs, session.costs
+        if before.block_seconds != self._costs.block_seconds:
+            self._offload_size = self._new_size()
         size = self._offload_size.size
-        depth = max(self._policy.blocks_per_worker, -(-self._session.buffer_size // size))
-        if not all(
-            entry.ticket or entry.error or self._try_submit(entry) for entry in self._in_flight
-        ):
-            return
-        while not self._parent_ended and len(self._in_flight) < self._session.capacity * depth:
+        depth = max(self._policy.blocks_per_worker, -(-session.buffer_size // size))
+        for entry in self._in_flight:
+            if entry.call is None and entry.error is None:
+                self._submit(entry)
+        while not self._parent_ended and len(self._in_flight) < session.capacity * depth:
+            if self._in_flight and not session.has_room(size * self._element_bytes):
+                return
             start = self._pulled
             try:
                 chunk = self._next(size)
@@ -395,16 +426,7 @@ class OffloadIterator(ChunkIterator[T]):
                 return
             entry = _InFlightChunk(_captured(chunk), start)
             self._in_flight.append(entry)
-            if not self._try_submit(entry):
-                return
-
-    def _try_submit(self, entry: _InFlightChunk) -> bool:
-        """Submit an entry; if that fails, it is tried again once the entries before it are delivered."""
-        try:
             self._submit(entry)
-        except TRANSFER_ERRORS:
-            return False
-        return True
 
     def index_from_state(self, state: Any) -> int:
         stages = self._functions.stages

@@ -1,17 +1,17 @@
-"""Computation of `mp_prefetch`: plan the pipeline, open a session, build the iterator."""
+"""Computation of `mp_prefetch`: select an executor, plan the pipeline, open a session, build the iterator."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from grain._config import config
 from grain.dataset.base import DatasetIterator, IterDataset
 from grain.dataset.chunk import Chunk
 from grain.dataset.iterator import ChunkIterator
 from grain.execution.build import build
-from grain.execution.executor import ProcessExecutor
+from grain.execution.executor_selection import select_executor
 from grain.execution.plan import plan
 from grain.execution.processes.bootstrap_guard import in_worker
 from grain.execution.shared_sources import shared_sources
@@ -32,22 +32,18 @@ def prefetch_in_processes(
     options: MultiprocessingOptions,
     worker_init_fn: Callable[[int, int], None] | None,
 ) -> DatasetIterator[T]:
-    """Return the iterator of a dataset, computed by worker processes as far as its plan allows."""
-    if options.num_workers is None and _threads_run_in_parallel():
+    """Return the iterator of a dataset, computed by workers as far as its plan allows."""
+    chosen = config.executor if options.executor is None else options.executor
+    if chosen == "processes" and options.num_workers is None and _threads_run_in_parallel():
         return dataset.__iter__()
-    count = _default_worker_count() if options.num_workers is None else options.num_workers
+    executor, worker_init_fn = select_executor(options, worker_init_fn)
     session = WorkerSession(
-        ProcessExecutor(count, worker_init_fn),
+        executor,
         options.per_worker_buffer_size,
         shared_sources(dataset),
+        worker_init_fn=worker_init_fn,
     )
     return ProcessPrefetchIterator(build(plan(dataset), session), session)
-
-
-def _default_worker_count() -> int:
-    """Return the number of processors available to this process, at most 16."""
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(available or 1, 16))
 
 
 def _threads_run_in_parallel() -> bool:
@@ -62,6 +58,11 @@ class ProcessPrefetchIterator(ChunkIterator[T]):
     def __init__(self, parent: DatasetIterator[T], session: WorkerSession):
         super().__init__(parent)
         self._session = session
+
+    @property
+    def session(self) -> WorkerSession:
+        """The workers, and counts of what happened to them."""
+        return self._session
 
     def __str__(self) -> str:
         return f"ProcessPrefetchIterator(num_workers={self._session.capacity})"

@@ -45,6 +45,8 @@ class DataLoader:
         read_options: Threads and buffer of the read-ahead.
         enable_profiling: Accepted for compatibility.
         worker_init_fn: Called in each worker with its index and the number of workers.
+        executor: Computes the elements where `worker_count` is not 0: a name or an object, as in
+            `MultiprocessingOptions`. It changes neither the elements nor the state.
 
     >>> import grain
     >>> loader = DataLoader(
@@ -67,6 +69,7 @@ class DataLoader:
         read_options: ReadOptions | None = None,
         enable_profiling: bool = False,
         worker_init_fn: Callable[[int, int], None] | None = None,
+        executor: Any = None,
     ):
         if (
             worker_count is not None
@@ -90,6 +93,7 @@ class DataLoader:
             num_workers=worker_count,
             per_worker_buffer_size=worker_buffer_size,
             enable_profiling=enable_profiling,
+            executor=executor,
         )
         self._worker_init_fn = worker_init_fn
         self.dataset = self._create_dataset()

@@ -8,7 +8,7 @@ only when it is used.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from grain._lazy import LazyModule, lazy_names
@@ -62,6 +62,7 @@ __all__ = [
     "attributes_of",
     "conformance_cases",
     "default_manager",
+    "executor",
     "hookimpl",
     "open_source",
     "plugins",
@@ -100,6 +101,21 @@ def resolve(name: str, kinds: Collection[Kind] | None = None) -> Any:
     With `kinds`, a name of another kind counts as unknown.
     """
     return default_manager().resolve(name, kinds)
+
+
+def executor(name: str, built_in: Collection[str] = ()) -> Callable[..., Any]:
+    """Import and return the function or class that makes the executor of this name.
+
+    Args:
+        name: Name of a spec of kind `EXECUTOR`.
+        built_in: Names that need no plugin, for the error message.
+
+    Example:
+        >>> executor("rya", built_in=["threads"])  # doctest: +IGNORE_EXCEPTION_DETAIL
+        Traceback (most recent call last):
+        grain.plugins.UnknownNameError: No installed plugin provides executor 'rya'. ...
+    """
+    return default_manager().executor(name, built_in)
 
 
 def spec(name: str) -> PluginSpec:

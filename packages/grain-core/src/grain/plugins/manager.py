@@ -124,6 +124,26 @@ class PluginManager:
             raise other
         return self._load(repr(name), claim)
 
+    def executor(self, name: str, built_in: Collection[str] = ()) -> Callable[..., Any]:
+        """Import and return the function or class that makes the executor of this name.
+
+        Args:
+            name: Name of a spec of kind `EXECUTOR`.
+            built_in: Names that need no plugin, for the error message.
+        """
+        claims = self._ready()
+        claim = claims.find(Space.SPEC, name)
+        what = f"executor {name!r}"
+        if claim is None or not _is_of(claim, (Kind.EXECUTOR,)):
+            specs = [spec for plugin in self.plugins() for spec in plugin.specs]
+            names = {spec.name for spec in specs if spec.kind is Kind.EXECUTOR}
+            installed = sorted({*built_in, *names})
+            raise absent(
+                what, Space.SPEC, name, plugins=self.plugins(), names=lambda space: installed
+            )
+        make: Callable[..., Any] = self._load(what, claim)
+        return make
+
     def spec(self, name: str) -> PluginSpec:
         """Return the spec of a spec name or of a public name; imports nothing."""
         claim = self._ready().find(Space.SPEC, name) or self._find(Space.PUBLIC, name, repr(name))

@@ -227,9 +227,9 @@ class WorkerPool:
     def release(self, number: int) -> None:
         """Remove a part from the workers that have received it."""
         with self._lock:
-            if self._closed or self._failure is not None or number not in self._definitions:
+            if self._closed or self._failure is not None:
                 return
-            affinity = self._definitions.pop(number)
+            affinity = self._definitions.pop(number, None)  # Parts of the job are with all workers.
             workers = range(self._workers.count) if affinity is None else [self._bind(affinity)]
             try:
                 for worker in workers:

@@ -1,0 +1,86 @@
+"""Selection of an executor by name, from options and settings.
+
+The built-in names are `inline`, `threads` and `processes`. Other names are those of installed plugins,
+whose target is called with `num_workers` (None for a number that suits the executor) and with those of
+`max_worker_restarts`, `task_timeout` and `worker_memory_limit` that the user has given.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from grain._config import config
+from grain._lazy import PluginRegistry
+from grain.execution.executor import Executor
+from grain.execution.inline_executor import InlineExecutor
+from grain.execution.process_executor import ProcessExecutor
+from grain.execution.thread_executor import ThreadExecutor
+from grain.options import MultiprocessingOptions
+
+BUILT_IN = ("inline", "processes", "threads")
+
+WorkerInit = Callable[[int, int], None]
+
+
+class Selected(NamedTuple):
+    """An executor, and the function that its job calls first in each worker."""
+
+    executor: Executor
+    worker_init_fn: WorkerInit | None
+
+
+def select_executor(options: MultiprocessingOptions, worker_init_fn: WorkerInit | None) -> Selected:
+    """Return the executor of the options, or else of the setting.
+
+    >>> from grain.options import MultiprocessingOptions
+    >>> select_executor(MultiprocessingOptions(3, executor="threads"), None).executor.capacity
+    3
+    """
+    chosen = config.executor if options.executor is None else options.executor
+    if not isinstance(chosen, str):
+        _refuse_limits(options, f"executor {chosen!r}", "give it to the executor itself")
+        return Selected(chosen, worker_init_fn)
+    if chosen == "processes":
+        return Selected(_process_executor(options, worker_init_fn), None)
+    if chosen in BUILT_IN:
+        _refuse_limits(options, f"executor {chosen!r}", 'use executor="processes"')
+        if chosen == "inline":
+            return Selected(InlineExecutor(), worker_init_fn)
+        return Selected(ThreadExecutor(_count(options)), worker_init_fn)
+    make = PluginRegistry.installed.executor(chosen, BUILT_IN)
+    limits = {name: value for name, value in _limits(options).items() if value is not None}
+    return Selected(make(num_workers=options.num_workers, **limits), worker_init_fn)
+
+
+def _process_executor(
+    options: MultiprocessingOptions, worker_init_fn: WorkerInit | None
+) -> ProcessExecutor:
+    limits = {
+        name: config.get_or_default(name) if value is None else value
+        for name, value in _limits(options).items()
+    }
+    return ProcessExecutor(_count(options), worker_init_fn, **limits)
+
+
+def _limits(options: MultiprocessingOptions) -> dict[str, Any]:
+    names = ("max_worker_restarts", "task_timeout", "worker_memory_limit")
+    return {name: getattr(options, name) for name in names}
+
+
+def _refuse_limits(options: MultiprocessingOptions, what: str, instead: str) -> None:
+    for name, value in _limits(options).items():
+        if value is not None:
+            raise ValueError(
+                f"MultiprocessingOptions({name}={value!r}) applies to worker processes, and {what} does "
+                f"not take it from the options: leave it out, or {instead}."
+            )
+
+
+def _count(options: MultiprocessingOptions) -> int:
+    """Return the number of workers; by default that of the processors of this process, at most 16."""
+    if options.num_workers is not None:
+        return options.num_workers
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min(available or 1, 16))
