@@ -90,6 +90,12 @@ DIFFERENCES = (
         "None to the user's function, which then fails.",
         holds=_raises("ValueError"),
     ),
+    Difference(
+        facts=("error_none_in_rebatch",),
+        reason="Batches of different structure are a ValueError that shows both, not an IndexError "
+        "about a list.",
+        holds=_raises("ValueError"),
+    ),
 )
 
 

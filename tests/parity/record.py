@@ -3,6 +3,7 @@
 Run with a Python that has the reference installed, from the project's root:
 
     python -m tests.parity.record              writes tests/parity/data
+    python -m tests.parity.record nones        the same for the facts of some areas only
     python -m tests.parity.record --compare    writes nothing, prints the differences
 
 The data is compact JSON, one fact per line, so that a new recording is easy to review. It was recorded
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +61,10 @@ def write_lines(file: Path, entries: dict[str, Any]) -> None:
     file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def record() -> int:
-    """Observe every fact and write all data files; return the number of facts that failed."""
+def record(areas: Sequence[str]) -> int:
+    """Observe the facts of `areas`, or all, and write data files; return how many facts failed."""
     failures = 0
-    for area in cases.__all__:
+    for area in areas or cases.__all__:
         entries = {}
         for fact in (fact for fact in FACTS.values() if fact.area == area):
             try:
@@ -72,7 +74,8 @@ def record() -> int:
                 print(f"{fact.name} cannot be recorded: {type(failure).__name__}: {failure}")
         write_lines(FACTS_FOLDER / f"{area}.json", entries)
         print(f"{area}: {len(entries)} facts")
-    write_lines(SURFACE_FILE, describe_all())
+    if not areas:
+        write_lines(SURFACE_FILE, describe_all())
     return failures
 
 
@@ -104,5 +107,6 @@ if __name__ == "__main__":
     parser.add_argument(
         "--compare", action="store_true", help="compare with the data instead of writing it"
     )
-    run = report if parser.parse_args().compare else record
-    sys.exit(1 if run() else 0)
+    parser.add_argument("areas", nargs="*", choices=[*cases.__all__, []], help="areas to record")
+    arguments = parser.parse_args()
+    sys.exit(1 if (report() if arguments.compare else record(arguments.areas)) else 0)

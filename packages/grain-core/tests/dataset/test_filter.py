@@ -222,7 +222,8 @@ def test_nones_are_given_on_request_and_pass_through_operations():
     assert list(ds.map(lambda x: x + 1)) == [1, None, 3, None]
     assert list(ds.map_with_index(lambda i, x: (i, x))) == [(0, 0), None, (2, 2), None]
     assert [x is None for x in ds.random_map(lambda x, rng: rng, seed=1)] == [False, True] * 2
-    assert list(ds.filter(lambda x: x > 0)) == [None, 2, None]
+    assert list(ds.filter(lambda x: x is None or x > 0)) == [None, 2, None]
+    assert list(ds.filter(lambda x: x is not None)) == [0, 2]
     assert list(ds.batch(2, batch_fn=list)) == [[0, None], [2, None]]
 
 

@@ -142,12 +142,10 @@ class FilterMapDataset(TransformMapDataset[T]):
 
 
 class FilterIterDataset(TransformIterDataset[T]):
-    """The elements for which the function is true; None passes unless `_skips_none` is False."""
+    """The elements for which the function is true; the function also decides about None."""
 
     fingerprint_name = "filter"
     preserves_elements = True
-
-    _skips_none = True
 
     def __init__(self, parent: IterDataset[T], transform: transforms.Filter | Callable[[T], bool]):
         function = function_of(transform, transforms.Filter, "filter", "filter")
@@ -161,11 +159,7 @@ class FilterIterDataset(TransformIterDataset[T]):
 
     def apply_chunk(self, elements: list[Any], first: int) -> Transformed:
         del first
-        function = self._function
-        if self._skips_none:
-            flags, error = _decide(lambda x: x is None or function(x), elements)
-        else:
-            flags, error = _decide(function, elements)
+        flags, error = _decide(self._function, elements)
         offsets = [offset for offset, flag in enumerate(flags) if flag]
         if error is not None:
             add_note(error, f"raised in {self}, over {self.describe_sources()}.")

@@ -223,12 +223,6 @@ class DataMapIterDataset(MapIterDataset[Any]):
     _skips_none = False
 
 
-class DataFilterIterDataset(FilterIterDataset[Any]):
-    """Filter of every record, None included."""
-
-    _skips_none = False
-
-
 def data_of(record: Any) -> Any:
     """Return the data of a record, at the end of the pipeline."""
     return as_record(record).data
@@ -240,7 +234,7 @@ def apply_to_data(dataset: IterDataset[Any], operation: Any) -> IterDataset[Any]
         case transforms.Map():
             return DataMapIterDataset(dataset, operation)
         case transforms.Filter():
-            return DataFilterIterDataset(dataset, operation)
+            return FilterIterDataset(dataset, operation)
         case transforms.FlatMap():
             return FlatMapIterDataset(dataset, operation)
         case _:

@@ -117,10 +117,9 @@ class ConcatThenSplitIterDataset(IterDataset[dict[str, Any]]):
     def features_of(self, element: Any) -> list[Array]:
         """Return the features of an element, which must be exactly those of the layout."""
         if type(element) is not dict and not isinstance(element, Mapping):
+            shown = None if element is None else type(element).__name__
             # Message kept from google/grain 0.2.18
-            raise ValueError(
-                f"Parent elements must be unnested dictionaries but got {type(element).__name__}."
-            )
+            raise ValueError(f"Parent elements must be unnested dictionaries but got {shown}.")
         if element.keys() != self._name_set:
             structure = {name: _described(value) for name, value in element.items()}
             lengths = dict(zip(self.names, self.layout.lengths, strict=True))
