@@ -13,11 +13,12 @@ from grain.dataset.chunk import END, Chunk, PartialRead, chunk_of
 from grain.dataset.element_spec import ShapeDtypeStruct, get_element_spec
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, Transformed
-from grain.dataset.map_dataset import IndexedMapDataset, MapDataset
+from grain.dataset.map_dataset import IndexedMapDataset, MapDataset, array_of_one, read_each
 from grain.dataset.node import ExecutionTrait, computed
 from grain.dataset.parent_cursor import constant
 from grain.dataset.stages import StageIterDataset
 from grain.index.permutation import IndexArray
+from grain.index.slicing import reaches_far
 from grain.memory.allocation import MIN_ALIGNED_BYTES, allocate
 from grain.options import checked_int
 
@@ -94,16 +95,37 @@ class BatchMapDataset(IndexedMapDataset[T]):
             f"BatchMapDataset(batch_size={self._batch_size}, drop_remainder={self._drop_remainder})"
         )
 
+    def read_one(self, index: int) -> Any:
+        if not reaches_far(array_of_one(index), self._length, self._parent_length):
+            return super().read_one(index)
+        epoch, within = divmod(index, self._length)
+        first = within * self._batch_size
+        last = min(first + self._batch_size, self._parent_length)
+        start = epoch * self._parent_length
+        batches = self._stacked(
+            read_each(self._parent, range(start + first, start + last)), [last - first], [index]
+        )
+        if isinstance(batches, PartialRead):
+            raise batches.error
+        return batches[0]
+
     def read_many(self, indices: IndexArray) -> list[Any]:
         if not indices.size:
             return []
+        if reaches_far(indices, self._length, self._parent_length):
+            return read_each(self, indices.tolist())
         starts, sizes = self._spans(indices)
         offsets = _expand(starts, sizes)
         if self._columns_first:
             columns = self._parent.read_columns(offsets)
             if columns is not None:
                 return _cut(columns, sizes)
-        elements = self._parent.read_many(offsets)
+        return self._stacked(self._parent.read_many(offsets), sizes, indices)
+
+    def _stacked(
+        self, elements: list[Any], sizes: list[int], indices: Sequence[int] | IndexArray
+    ) -> list[Any]:
+        """Return the batches at `indices`, which have these elements and sizes."""
         batches: list[Any] = []
         begin = 0
         make = self._batch_fn or tree.stack

@@ -5,9 +5,7 @@ from __future__ import annotations
 import abc
 from typing import Any, TypeVar
 
-import numpy as np
-
-from grain.dataset.map_dataset import IndexedMapDataset
+from grain.dataset.map_dataset import IndexedMapDataset, array_of_one
 from grain.dataset.node import computed
 from grain.index.permutation import IndexArray
 
@@ -25,7 +23,7 @@ class IndexTransformMapDataset(IndexedMapDataset[T]):
 
     def _parent_index(self, index: int) -> int:
         """Return the parent's index of one element."""
-        return int(self._parent_indices(np.array([index], dtype=np.int64))[0])
+        return int(self._parent_indices(array_of_one(index))[0])
 
     def read_one(self, index: int) -> Any:
         return self._parents[0].read_one(self._parent_index(index))

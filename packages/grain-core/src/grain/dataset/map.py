@@ -7,8 +7,6 @@ from itertools import count, repeat
 from operator import is_
 from typing import Any, TypeVar
 
-import numpy as np
-
 from grain import transforms
 from grain._exceptions import add_note, note_element, transform_name
 from grain.dataset.chunk import PartialRead, apply_each, stopped
@@ -18,7 +16,7 @@ from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import (
     Transformed,
 )
-from grain.dataset.map_dataset import IndexedMapDataset, MapDataset
+from grain.dataset.map_dataset import IndexedMapDataset, MapDataset, array_of_one
 from grain.dataset.stages import StageIterDataset
 from grain.index.permutation import IndexArray
 
@@ -100,7 +98,7 @@ class TransformMapDataset(IndexedMapDataset[T]):
     def _apply_one(self, index: int, element: Any) -> Any:
         """Return the result of one element."""
         out: list[Any] = []
-        error = self._apply(np.array([index], dtype=np.int64), [element], out)
+        error = self._apply(array_of_one(index), [element], out)
         if error is not None:
             note_element(error, self, index, self.describe_sources())
             raise error

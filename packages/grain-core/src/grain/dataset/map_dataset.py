@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import builtins
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 import numpy as np
@@ -35,9 +35,26 @@ def as_index(index: Any, dataset: Any) -> int:
             f"{dataset} is indexed by integers or slices, got {index!r} of type "
             f"{type(index).__name__}."
         ) from None
-    if not -(2**63) <= number < 2**63:
-        raise IndexError(f"Index {number} of {dataset} does not fit into 64 bits.")
     return int(number)
+
+
+def array_of_one(index: int) -> IndexArray:
+    """Return an array of one index, of Python integers if it does not fit into 64 bits.
+
+    >>> array_of_one(3).dtype, array_of_one(2**70).dtype
+    (dtype('int64'), dtype('O'))
+    """
+    return np.array([index], dtype=np.int64 if -(2**63) <= index < 2**63 else object)
+
+
+def read_each(dataset: MapDataset[Any], indices: Iterable[int]) -> list[Any]:
+    """Return the elements at indices of any size, or a `PartialRead` of those before the first error."""
+    elements: list[Any] = []
+    try:
+        elements.extend(map(dataset.read_one, indices))
+    except Exception as error:
+        return PartialRead(elements, error)
+    return elements
 
 
 def as_indices(indices: Any, dataset: Any) -> IndexArray:
@@ -48,11 +65,15 @@ def as_indices(indices: Any, dataset: Any) -> IndexArray:
             f"{dataset} is read by a flat sequence of indices, got one of shape {array.shape}. "
             "Flatten it, and reshape the result."
         )
-    if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
-        raise IndexError(f"Index {array.max()} of {dataset} does not fit into 64 bits.")
-    if array.dtype.kind not in "iu":
-        array = np.array([as_index(index, dataset) for index in indices], dtype=np.int64)
-    return array.astype(np.int64, copy=False)
+    if array.dtype.kind == "i":
+        return array.astype(np.int64, copy=False)
+    numbers = [as_index(index, dataset) for index in indices]
+    for number in numbers:
+        if not -(2**63) <= number < 2**63:
+            raise IndexError(
+                f"Index {number} of {dataset} does not fit into 64 bits; read it by itself."
+            )
+    return np.array(numbers, dtype=np.int64)
 
 
 class MapDataset(DatasetNode, Generic[T], abc.ABC):
@@ -394,11 +415,11 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
         return elements
 
     def read_one(self, index: int) -> Any:
-        """Return the element at `index`, which any int64 may be.
+        """Return the element at `index`, which any integer may be.
 
         The default calls `read_many`. A class that overrides `read_many` alone gets this default.
         """
-        elements = self.read_many(np.array([index], dtype=np.int64))
+        elements = self.read_many(array_of_one(index))
         if isinstance(elements, PartialRead):
             raise elements.error
         return elements[0]
@@ -445,7 +466,7 @@ class IndexedMapDataset(MapDataset[T]):
         return any(parent.is_surely_sparse for parent in self._parents)
 
     def __getitem__(self, index: Any) -> Any:
-        if type(index) is not int or not -(2**63) <= index < 2**63:
+        if type(index) is not int:
             if isinstance(index, builtins.slice):
                 return self.slice(index)
             index = as_index(index, self)

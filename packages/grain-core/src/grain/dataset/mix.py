@@ -229,6 +229,12 @@ class ChangedMapDataset(ManyParentsMapDataset[T]):
             chosen[~late], parent_indices[~late] = self._before.select(indices[~late])
         return chosen, parent_indices
 
+    def select_one(self, index: int) -> tuple[int, int]:
+        if index < self._index:
+            return self._before.select_one(index)
+        component, element = self._mixture.select_one(index - self._index)
+        return component + len(self._before.parents), element + int(self._starts[component])
+
     def last_change(self) -> int:
         """Return the index at which the mixture changed last."""
         return self._index

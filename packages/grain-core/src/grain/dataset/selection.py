@@ -13,7 +13,7 @@ from grain import transforms
 from grain._exceptions import as_failure, note_element
 from grain.dataset.chunk import PartialRead
 from grain.dataset.combined import CombinedReader, combine, read_scattered, read_scattered_columns
-from grain.dataset.map_dataset import IndexedMapDataset, MapDataset
+from grain.dataset.map_dataset import IndexedMapDataset, MapDataset, array_of_one
 from grain.dataset.node import computed_once
 from grain.index.permutation import IndexArray
 
@@ -49,7 +49,7 @@ class ManyParentsMapDataset(IndexedMapDataset[T]):
 
     def select_one(self, index: int) -> tuple[int, int]:
         """Return the parent that one element comes from, and its index there."""
-        chosen, parent_indices = self.select(np.array([index], dtype=np.int64))
+        chosen, parent_indices = self.select(array_of_one(index))
         return int(chosen[0]), int(parent_indices[0])
 
     @computed_once

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import builtins
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -10,9 +11,9 @@ import numpy as np
 
 from grain.dataset.combined import CombinedReader, ReindexedReader
 from grain.dataset.index_transform import IndexTransformMapDataset
-from grain.dataset.map_dataset import MapDataset, as_index
+from grain.dataset.map_dataset import MapDataset, as_index, read_each
 from grain.index.permutation import IndexArray
-from grain.index.slicing import pick_indices, slice_indices, slice_length
+from grain.index.slicing import pick_indices, reaches_far, slice_indices, slice_length
 
 T = TypeVar("T")
 
@@ -31,7 +32,38 @@ def slice_map_dataset(
     return PickMapDataset(parent, selection)
 
 
-class SliceMapDataset(IndexTransformMapDataset[T]):
+class _SelectionMapDataset(IndexTransformMapDataset[T]):
+    """A selection of the parent's elements; later epochs are taken from the parent's.
+
+    The second epoch of a selection of an endless dataset has indices beyond 64 bits, which are read one by
+    one, as Python integers.
+    """
+
+    _parent_length: int
+
+    @abc.abstractmethod
+    def _in_first_epoch(self, index: int) -> int:
+        """Return the parent's index of an element of the first epoch."""
+
+    def _parent_index(self, index: int) -> int:
+        epoch, within = divmod(index, len(self))
+        return self._in_first_epoch(within) + epoch * self._parent_length
+
+    def read_one(self, index: int) -> Any:
+        return self._parents[0].read_one(self._parent_index(index))
+
+    def read_many(self, indices: IndexArray) -> list[Any]:
+        if reaches_far(indices, len(self), self._parent_length):
+            return read_each(self, indices.tolist())
+        return super().read_many(indices)
+
+    def read_columns(self, indices: IndexArray) -> Any:
+        if reaches_far(indices, len(self), self._parent_length):
+            return None
+        return super().read_columns(indices)
+
+
+class SliceMapDataset(_SelectionMapDataset[T]):
     """Every `step`-th element from `start` to `stop`; later epochs are taken from the parent's."""
 
     fingerprint_name = "slice"
@@ -51,10 +83,8 @@ class SliceMapDataset(IndexTransformMapDataset[T]):
     def _parent_indices(self, indices: IndexArray) -> IndexArray:
         return slice_indices(indices, self._start, self._step, self._length, self._parent_length)
 
-    def _parent_index(self, index: int) -> int:
-        if 0 <= index < self._length:
-            return self._start + index * self._step
-        return super()._parent_index(index)
+    def _in_first_epoch(self, index: int) -> int:
+        return self._start + index * self._step
 
     @classmethod
     def combine(cls, nodes: Sequence[SliceMapDataset[Any]]) -> CombinedReader | None:
@@ -80,7 +110,7 @@ class SliceMapDataset(IndexTransformMapDataset[T]):
         return {"start": start or None, "stop": end, "step": None if step == 1 else step}
 
 
-class PickMapDataset(IndexTransformMapDataset[T]):
+class PickMapDataset(_SelectionMapDataset[T]):
     """The elements at given indices, in the order given, repeats included."""
 
     fingerprint_name = "slice"
@@ -109,6 +139,9 @@ class PickMapDataset(IndexTransformMapDataset[T]):
 
     def _parent_indices(self, indices: IndexArray) -> IndexArray:
         return pick_indices(indices, self._picked, self._parent_length)
+
+    def _in_first_epoch(self, index: int) -> int:
+        return int(self._picked[index])
 
     def fingerprint_arguments(self) -> dict[str, Any]:
         return {"picked": self._picked}

@@ -162,7 +162,7 @@ class Mixture:
                 self._fill(table, [page])
             component = table.components.item(position)
             return component, table.elements.item(position) + epoch * self._reduced[component]
-        if index == previous + 1:
+        if index == previous + 1 and index < 2**62:
             self._last_range = (index, *self._select_range(index, self._page_size))
             _, components, elements = self._last_range
             return components.item(0), elements.item(0)

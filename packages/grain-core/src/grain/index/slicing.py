@@ -12,9 +12,6 @@ import numpy as np
 
 from grain.index.permutation import IndexArray
 
-# Indices of the second epoch of a longer dataset would overflow.
-_ENDLESS = sys.maxsize // 2
-
 
 def slice_length(start: int, stop: int, step: int) -> int:
     """Return the number of elements of `range(start, stop, step)`.
@@ -34,18 +31,19 @@ def slice_indices(
     [1, 4, 7, 9, 12, 15]
     """
     epochs = indices // length
-    _check_fits(epochs, parent_length)
     return start + (indices - epochs * length) * step + epochs * parent_length
 
 
-def _check_fits(epochs: IndexArray, parent_length: int) -> None:
-    """Raise an OverflowError if an index in the parent would not fit into 64 bits."""
-    if parent_length > _ENDLESS and epochs.size and int(epochs.max()) > 0:
-        raise OverflowError(
-            f"Reading past the end of a slice of an endless dataset (its length is {parent_length}) "
-            "needs indices that do not fit into 64 bits. Slice before `repeat()`, or repeat only as "
-            "often as needed: `repeat(num_epochs)`."
-        )
+def reaches_far(indices: IndexArray, length: int, parent_length: int) -> bool:
+    """Return whether an index in the parent of a selection may not fit into 64 bits.
+
+    >>> reaches_far(np.arange(8), length=4, parent_length=2**62 + 1)
+    True
+    """
+    if not indices.size:
+        return False
+    epochs = max(int(indices.max()) // length + 1, -(int(indices.min()) // length))
+    return epochs * parent_length > 2**63
 
 
 def pick_indices(indices: IndexArray, picked: IndexArray, parent_length: int) -> IndexArray:
@@ -55,7 +53,6 @@ def pick_indices(indices: IndexArray, picked: IndexArray, parent_length: int) ->
     [5, 0, 13, 8]
     """
     epochs = indices // picked.size
-    _check_fits(epochs, parent_length)
     selected: IndexArray = picked[indices - epochs * picked.size] + epochs * parent_length
     return selected
 
