@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from grain._lazy import lazy_names
+from grain.checkpoint.after_import import import_after
 from grain.checkpoint.handler import CheckpointHandler
 from grain.dataset.fingerprint.changes import (
     ChangedMixtureWarning,
@@ -30,6 +31,8 @@ with contextlib.suppress(ValueError):  # A module without a spec replaces it.
 _lazy_getattr, __dir__ = lazy_names(
     __name__, {"grain.checkpoint.orbax_args": ["CheckpointRestore", "CheckpointSave"]}
 )
+# Orbax looks up a handler's arguments when a manager is created, perhaps before they are used here.
+import_after("orbax.checkpoint", "grain.checkpoint.orbax_args")
 
 
 def __getattr__(name: str) -> Any:
