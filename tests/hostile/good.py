@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import threading
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,12 @@ def write(directory: str) -> None:
 
 def path_in(directory: str, name: str = "records") -> str:
     return os.path.join(directory, name)
+
+
+def read_at(file: Any, offset: int, size: int) -> bytes:
+    file.seek(offset)
+    data: bytes = file.read(size)
+    return data
 
 
 def parse(data: bytes) -> dict[str, Any]:
@@ -89,6 +96,39 @@ class GoodSource:
         return f"{type(self).__name__}(records={self._length})"
 
 
+class GoodLockedSource(GoodSource):
+    """Records of a file that stays open, under a lock."""
+
+    def __init__(self, directory: str, name: str = "records"):
+        super().__init__(directory, name)
+        self._open()
+
+    def _open(self) -> None:
+        self._lock = threading.Lock()
+        self._file: Any = None
+
+    def record(self, index: int) -> Any:
+        with self._lock:
+            if self._file is None:
+                self._file = open(self._path, "rb")  # noqa: SIM115
+            return parse(read_at(self._file, index * 4 * WIDTH, 4 * WIDTH))
+
+    def close(self) -> None:
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+    __del__ = close
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: self.__dict__[key] for key in ("_path", "_length")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._open()
+
+
 class GoodStream(grain.IterDataset):
     """Records of a file in order."""
 
@@ -131,6 +171,14 @@ class GoodRandomMap(grain.transforms.RandomMap):
 class GoodMap(grain.transforms.Map):
     def map(self, element: Any) -> Any:
         return {**element, "row": element["row"] * 2}
+
+
+def good_batch() -> Any:
+    return grain.transforms.Batch(4, batch_fn=stacked_rows)
+
+
+def stacked_rows(elements: Any) -> Any:
+    return np.stack([element["row"] for element in elements])
 
 
 class GoodFilter(grain.transforms.Filter):

@@ -12,7 +12,7 @@ import numpy as np
 
 from grain.plugins import Capability
 
-from .good import ALL, COUNT, WIDTH, GoodSource, parse
+from .good import ALL, COUNT, WIDTH, GoodSource, parse, read_at
 
 # Keeps a race between threads from being a second fault.
 _OPENING = threading.Lock()
@@ -594,3 +594,116 @@ class BatchedReadsNeighbours(GoodSource):
             return []
         first = int(indices[0])
         return [GoodSource.record(self, (first + k) % COUNT) for k in range(len(wanted))]
+
+
+# standard pickle, and files in pickles
+
+
+class HoldsATextFile(GoodSource):
+    """cloudpickle copies the contents of a text file; the standard library refuses it."""
+
+    def __init__(self, directory: str):
+        super().__init__(directory)
+        self._file = open(os.devnull)  # noqa: SIM115
+
+    def close(self) -> None:
+        self._file.close()
+
+    __del__ = close
+
+
+class HoldsALambda(GoodSource):
+    def __init__(self, directory: str):
+        super().__init__(directory)
+        self._decode = lambda record: record
+
+
+class PicklesItsFile(GoodSource):
+    """Small enough for the limit of a pickle's size."""
+
+    def __init__(self, directory: str):
+        super().__init__(directory)
+        with open(self._path, "rb") as file:
+            self._data = file.read()
+
+
+class PicklesAMemoryMap(GoodSource):
+    def __init__(self, directory: str):
+        super().__init__(directory)
+        self._rows: Any = np.memmap(self._path, np.float32, "r", shape=(COUNT, WIDTH))
+
+    def close(self) -> None:
+        self._rows = None
+
+
+# threads
+
+
+class _OpenFile(GoodSource):
+    """Base of sources that keep their file open."""
+
+    def __init__(self, directory: str):
+        super().__init__(directory)
+        self._file = open(self._path, "rb")  # noqa: SIM115
+
+    def close(self) -> None:
+        self._file.close()
+
+    __del__ = close
+
+    def __reduce__(self) -> Any:
+        return type(self), (os.path.dirname(self._path),)
+
+
+class SharesAFilePosition(_OpenFile):
+    def record(self, index: int) -> Any:
+        self._file.seek(index * 4 * WIDTH)
+        return parse(self._file.read(4 * WIDTH))
+
+
+class SharesAFilePositionInOneLine(_OpenFile):
+    def record(self, index: int) -> Any:
+        return parse(self._file.seek(4 * WIDTH * index) * b"" + self._file.read(4 * WIDTH))
+
+
+class SharesAFilePositionBelow(_OpenFile):
+    """The position is shared by a function of another module."""
+
+    def record(self, index: int) -> Any:
+        return parse(read_at(self._file, index * 4 * WIDTH, 4 * WIDTH))
+
+
+class PublishesItsIndexTooEarly(GoodSource):
+    """A second thread uses the index while the first thread fills it."""
+
+    _offsets: Any = None
+
+    def record(self, index: int) -> Any:
+        if self._offsets is None:
+            self._offsets = []
+            for number in range(COUNT):
+                self._offsets.append(number * 4 * WIDTH)
+        with open(self._path, "rb") as file:
+            file.seek(self._offsets[index])
+            return parse(file.read(4 * WIDTH))
+
+
+class CachesTheLastRecord(GoodSource):
+    """The key and the value of the cache are written one after the other."""
+
+    _key = -1
+    _value: Any = None
+
+    def record(self, index: int) -> Any:
+        if self._key != index:
+            self._key = index
+            self._value = super().record(index)
+        return {**self._value, "row": self._value["row"].copy()}
+
+
+class LocksOnlyItsSeek(_OpenFile):
+    def record(self, index: int) -> Any:
+        with _OPENING:
+            self._file.seek(index * 4 * WIDTH)
+        with _OPENING:
+            return parse(self._file.read(4 * WIDTH))

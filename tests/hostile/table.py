@@ -9,7 +9,7 @@ from typing import Any
 from grain.plugins import Capability
 from grain.testing import CHECKS, Case, CaseKind
 
-from . import good, sources, streams, transforms
+from . import datasets, good, sources, streams, transforms
 from .candidates import candidate
 
 
@@ -64,7 +64,28 @@ def transform(kind: Any, by: str, also: str = "", perhaps: str = "", **options: 
         name=kind.__name__,
         kind=CaseKind.TRANSFORM,
         make=kind,
-        inputs=good.ELEMENTS,
+        **{"inputs": good.ELEMENTS, **options},
+    )
+    return Hostile(case, by, _names(also), _names(perhaps))
+
+
+def rows(made: Any, by: str, also: str = "", perhaps: str = "", **options: Any) -> Hostile:
+    options.setdefault("elements", list(datasets.ROWS * 2))
+    case = Case(
+        name=made.__name__,
+        kind=CaseKind.MAP_DATASET,
+        make=functools.partial(datasets.rows, made),
+        **options,
+    )
+    return Hostile(case, by, _names(also), _names(perhaps))
+
+
+def sums(made: Any, by: str, also: str = "", perhaps: str = "", **options: Any) -> Hostile:
+    options.setdefault("elements", list(datasets.ROWS.cumsum(axis=0)))
+    case = Case(
+        name=made.__name__,
+        kind=CaseKind.ITER_DATASET,
+        make=functools.partial(datasets.sums, made),
         **options,
     )
     return Hostile(case, by, _names(also), _names(perhaps))
@@ -75,6 +96,8 @@ def plugin(module: str, by: str, also: str = "", **options: Any) -> Hostile:
     return Hostile(Case(name=module, kind=CaseKind.PLUGIN, make=make), by, _names(also))
 
 
+BATCHES = [good.ELEMENTS[start : start + 4] for start in (0, 4, 8)]
+INVALID = [{"id": 1}]
 DOUBLED = [{**element, "row": element["row"] * 2} for element in good.ELEMENTS]
 
 HOSTILE: tuple[Hostile, ...] = (
@@ -94,14 +117,21 @@ HOSTILE: tuple[Hostile, ...] = (
     source(
         sources.HoldsAHandle,
         "check_pickle_new_instance",
-        also="check_pickle_used_instance check_pickle_across_processes check_loader_workers",
+        also=(
+            "check_standard_pickle check_pickle_used_instance check_pickle_across_processes"
+            " check_loader_workers"
+        ),
     ),
     source(
         sources.ShiftsWhenPickled,
         "check_pickle_new_instance",
         also="check_pickle_used_instance check_pickle_across_processes",
     ),
-    source(sources.HoldsAHandleOnceRead, "check_pickle_used_instance"),
+    source(
+        sources.HoldsAHandleOnceRead,
+        "check_pickle_used_instance",
+        also="check_standard_pickle",
+    ),
     source(sources.ShiftsWhenPickledAfterUse, "check_pickle_used_instance"),
     source(
         sources.LivesInAModuleVariable, "check_pickle_across_processes", also="check_loader_workers"
@@ -125,6 +155,18 @@ HOSTILE: tuple[Hostile, ...] = (
         perhaps="check_loader_order check_concurrent_reads",
     ),
     source(sources.SharesAPosition, "check_concurrent_reads"),
+    source(sources.SharesAFilePosition, "check_concurrent_reads", perhaps=LOADERS),
+    source(sources.SharesAFilePositionInOneLine, "check_concurrent_reads", perhaps=LOADERS),
+    source(sources.SharesAFilePositionBelow, "check_concurrent_reads", perhaps=LOADERS),
+    source(sources.PublishesItsIndexTooEarly, "check_concurrent_reads", perhaps=LOADERS),
+    source(sources.CachesTheLastRecord, "check_concurrent_reads", perhaps=LOADERS),
+    source(sources.LocksOnlyItsSeek, "check_concurrent_reads", perhaps=LOADERS),
+    source(
+        sources.HoldsATextFile, "check_standard_pickle", also="check_pickle_without_file_contents"
+    ),
+    source(sources.HoldsALambda, "check_standard_pickle"),
+    source(sources.PicklesItsFile, "check_pickle_without_file_contents"),
+    source(sources.PicklesAMemoryMap, "check_pickle_without_file_contents"),
     source(
         sources.BelongsToItsThread,
         "check_concurrent_reads",
@@ -256,7 +298,7 @@ HOSTILE: tuple[Hostile, ...] = (
         "check_pickle_new_instance",
         also=(
             "check_iterator_close_releases_resources check_pickle_used_instance"
-            " check_pickle_across_processes check_stream_workers"
+            " check_standard_pickle check_pickle_across_processes check_stream_workers"
         ),
     ),
     stream(
@@ -306,9 +348,11 @@ HOSTILE: tuple[Hostile, ...] = (
     transform(
         transforms.HoldsALock,
         "check_pickle_new_instance",
-        also="check_pickle_used_instance check_pickle_across_processes",
+        also="check_standard_pickle check_pickle_used_instance check_pickle_across_processes",
     ),
-    transform(transforms.HoldsALockOnceUsed, "check_pickle_used_instance"),
+    transform(
+        transforms.HoldsALockOnceUsed, "check_pickle_used_instance", also="check_standard_pickle"
+    ),
     transform(transforms.LooksUpAModuleVariable, "check_pickle_across_processes"),
     transform(transforms.PicklesATable, "check_pickle_size"),
     transform(transforms.PicklesInputsSeen, "check_pickle_size"),
@@ -334,6 +378,155 @@ HOSTILE: tuple[Hostile, ...] = (
     transform(transforms.LeaksAFilePerCall, "check_no_leak_per_read"),
     transform(transforms.StartsAThread, "check_no_leak_per_instance"),
     transform(transforms.LeaksAFilePerInstance, "check_no_leak_per_instance"),
+    transform(transforms.ReturnsNothing, "check_result_type"),
+    transform(
+        transforms.ReturnsAGenerator,
+        "check_result_type",
+        perhaps=(
+            "check_concurrent_reads check_elements_not_aliased check_no_global_rng"
+            " check_pickle_new_instance check_pickle_used_instance"
+            " check_read_order_independent check_repeatable_across_instances"
+            " check_repeatable_read"
+        ),
+    ),
+    transform(transforms.FlatMapReturnsAGenerator, "check_result_type"),
+    transform(transforms.FilterReturnsANumber, "check_result_type"),
+    transform(transforms.IgnoresItsGenerator, "check_generator_used"),
+    transform(transforms.SeedsFromTheElement, "check_generator_used"),
+    transform(
+        transforms.KeepsItsGenerator,
+        "check_repeatable_read",
+        perhaps=(
+            "check_concurrent_reads check_elements_not_aliased"
+            " check_pickle_used_instance check_read_order_independent"
+        ),
+    ),
+    transform(transforms.AcceptsAnything, "check_invalid_input_raises", invalid_inputs=INVALID),
+    transform(transforms.EndsTheStream, "check_invalid_input_raises", invalid_inputs=INVALID),
+    transform(
+        transforms.RaisesWhatCannotBeSent, "check_invalid_input_raises", invalid_inputs=INVALID
+    ),
+    transform(transforms.BreaksAfterAnError, "check_invalid_input_raises", invalid_inputs=INVALID),
+    transform(transforms.needs_two_elements, "check_batch_sizes", inputs=BATCHES),
+    transform(transforms.needs_four_elements, "check_batch_sizes", inputs=BATCHES),
+    transform(
+        transforms.needs_a_list, "check_batch_sizes", also="check_input_not_mutated", inputs=BATCHES
+    ),
+    transform(transforms.drops_single_elements, "check_batch_sizes", inputs=BATCHES),
+    transform(transforms.batch_changes_its_input, "check_input_not_mutated", inputs=BATCHES),
+    transform(
+        transforms.batch_reuses_a_buffer,
+        "check_elements_not_overwritten",
+        perhaps="check_concurrent_reads",
+        inputs=BATCHES,
+    ),
+    rows(datasets.IsNotAMapDataset, "check_map_dataset_type"),
+    rows(datasets.RefusesLaterEpochs, "check_later_epochs"),
+    rows(datasets.DrawsInLaterEpochs, "check_later_epochs"),
+    rows(datasets.RefusesSlices, "check_slices", also="check_operations_read_dataset"),
+    rows(datasets.SlicesToAList, "check_slices", also="check_operations_read_dataset"),
+    rows(datasets.SlicesFromTheStart, "check_slices"),
+    rows(
+        datasets.ManyReadsSort,
+        "check_batched_read_order",
+        also="check_batched_read_array_indices check_operations_read_dataset",
+    ),
+    rows(datasets.ManyReadsDropRepeats, "check_batched_read_repeats"),
+    rows(
+        datasets.ManyReadsShift,
+        "check_batched_read_equals_single",
+        also=(
+            "check_batched_read_array_indices check_batched_read_order"
+            " check_batched_read_repeats check_operations_read_dataset check_slices"
+        ),
+    ),
+    rows(
+        datasets.ManyReadsNeedOne,
+        "check_batched_read_empty",
+        also="check_batched_read_array_indices",
+    ),
+    rows(datasets.ManyReadsRefuseArrays, "check_batched_read_array_indices"),
+    rows(
+        datasets.ChangesLongDatasets,
+        "check_operations_read_dataset",
+        also=(
+            "check_batched_read_array_indices check_batched_read_equals_single"
+            " check_batched_read_order check_batched_read_repeats"
+        ),
+    ),
+    rows(
+        datasets.RemembersTheFirstRow,
+        "check_read_order_independent",
+        perhaps=(
+            "check_batched_read_array_indices check_batched_read_equals_single"
+            " check_batched_read_order check_concurrent_reads"
+            " check_expected_elements check_operations_read_dataset"
+        ),
+    ),
+    rows(datasets.SharesItsRow, "check_concurrent_reads"),
+    rows(datasets.ReturnsItsOwnRow, "check_elements_not_aliased"),
+    rows(datasets.HasAFingerprintWithItsProcess, "check_fingerprint_stable"),
+    rows(datasets.HasAFingerprintWithACounter, "check_fingerprint_stable"),
+    rows(datasets.HasAFingerprintWithAHash, "check_fingerprint_stable"),
+    rows(
+        datasets.HasAFingerprintWithoutArguments,
+        "check_fingerprint_distinguishes",
+        make_different=functools.partial(
+            datasets.rows, datasets.HasAFingerprintWithoutArguments, 3
+        ),
+    ),
+    rows(datasets.HasASpecOfAnotherType, "check_element_spec", elements=None),
+    rows(datasets.HasASpecOfAnotherShape, "check_element_spec", elements=None),
+    rows(datasets.HasASpecOfAnotherStructure, "check_element_spec", elements=None),
+    rows(datasets.KeepsAFunctionOfItsMethod, "check_standard_pickle"),
+    sums(
+        datasets.ForgetsItsSum,
+        "check_state_restores_new_iterator",
+        also="check_state_json_round_trip check_state_restores_used_iterator",
+    ),
+    sums(
+        datasets.ForgetsItsParent,
+        "check_state_restores_new_iterator",
+        also="check_state_json_round_trip check_state_restores_used_iterator",
+    ),
+    sums(datasets.RestoresOnlyBeforeUse, "check_state_restores_used_iterator"),
+    sums(datasets.HasAnArrayAsState, "check_state_json_round_trip"),
+    sums(datasets.SharesItsStateDict, "check_state_is_snapshot"),
+    sums(
+        datasets.AdvancesItsParentInGetState,
+        "check_get_state_without_side_effects",
+        also=(
+            "check_state_json_round_trip check_state_restores_new_iterator"
+            " check_state_restores_used_iterator"
+        ),
+    ),
+    sums(
+        datasets.SharesOneIterator,
+        "check_iterators_independent",
+        also=("check_elements_not_aliased check_pickle_used_instance check_repeatable_read"),
+    ),
+    sums(datasets.LeavesItsParentOpen, "check_closed_iterator"),
+    sums(datasets.EndsWhenClosed, "check_closed_iterator"),
+    sums(datasets.FailsWhenClosedTwice, "check_iterator_close_releases_resources"),
+    sums(datasets.ReturnsItsOwnSum, "check_elements_not_overwritten"),
+    sums(datasets.ClaimsALength, "check_known_length"),
+    sums(datasets.HasASpecOfInt32, "check_element_spec"),
+    sums(
+        datasets.HasAFingerprintWithoutStart,
+        "check_fingerprint_distinguishes",
+        make_different=functools.partial(datasets.sums, datasets.HasAFingerprintWithoutStart, 3),
+    ),
+    sums(datasets.HasAFingerprintOfTheIterator, "check_fingerprint_stable"),
+    sums(
+        datasets.YieldsFromAGenerator,
+        "check_iter_dataset_types",
+        also=(
+            "check_closed_iterator check_expected_elements"
+            " check_get_state_without_side_effects check_state_is_snapshot"
+            " check_state_json_round_trip check_state_restores_new_iterator"
+            " check_state_restores_used_iterator"
+        ),
+    ),
     plugin("heavy_import:heavy", "check_listing_imports"),
     plugin("metadata:no_summary", "check_plugin_metadata"),
     plugin("metadata:raising_hook", "check_plugin_metadata"),

@@ -209,3 +209,148 @@ class LeaksAFilePerInstance(grain.transforms.MapWithIndex):
 
 
 _OPENED: list[Any] = []
+
+
+# results, generators, exceptions and batch functions
+
+
+class ReturnsNothing(GoodMap):
+    """None is dropped like a filtered element."""
+
+    def map(self, element: Any) -> Any:
+        return super().map(element) if element["id"] % 2 else None
+
+
+class ReturnsAGenerator(GoodMap):
+    def map(self, element: Any) -> Any:
+        return (number for number in element["row"])
+
+
+class FlatMapReturnsAGenerator(GoodFlatMap):
+    def flat_map(self, element: Any) -> Any:
+        return iter([element["id"]])
+
+
+class FilterReturnsANumber(GoodFilter):
+    def filter(self, element: Any) -> Any:
+        return int(element["id"]) % 2
+
+
+class IgnoresItsGenerator(GoodRandomMap):
+    """Every element gets the same random number."""
+
+    def random_map(self, element: Any, rng: np.random.Generator) -> Any:
+        return super().random_map(element, np.random.default_rng(0))
+
+
+class SeedsFromTheElement(GoodRandomMap):
+    """Every epoch gets the same random numbers."""
+
+    def random_map(self, element: Any, rng: np.random.Generator) -> Any:
+        return super().random_map(element, np.random.default_rng(int(element["id"])))
+
+
+class KeepsItsGenerator(GoodRandomMap):
+    """Draws all numbers from the generator of the first element."""
+
+    _rng: Any = None
+
+    def random_map(self, element: Any, rng: np.random.Generator) -> Any:
+        if self._rng is None:
+            self._rng = rng
+        return super().random_map(element, self._rng)
+
+
+class AcceptsAnything(GoodMap):
+    def map(self, element: Any) -> Any:
+        return super().map(element) if "row" in element else element
+
+
+class EndsTheStream(GoodMap):
+    def map(self, element: Any) -> Any:
+        if "row" not in element:
+            raise StopIteration
+        return super().map(element)
+
+
+class BadRecordError(ValueError):
+    """An exception that cannot be unpickled: it has one argument, and passes on none."""
+
+    def __init__(self, element: Any, number: int):
+        super().__init__(f"bad record {element!r}")
+        self.number = number
+
+
+class RaisesWhatCannotBeSent(GoodMap):
+    def map(self, element: Any) -> Any:
+        if "row" not in element:
+            raise BadRecordError(element, 3)
+        return super().map(element)
+
+
+class BreaksAfterAnError(GoodMap):
+    _failed = False
+
+    def map(self, element: Any) -> Any:
+        if "row" not in element:
+            self._failed = True
+            raise ValueError("no row")
+        return {**super().map(element), "failed": self._failed}
+
+
+def _first_two(elements: Any) -> Any:
+    return np.stack([elements[0]["row"], elements[1]["row"]])
+
+
+def _four_rows(elements: Any) -> Any:
+    return np.stack([elements[number]["row"] for number in range(4)])
+
+
+def _needs_a_list(elements: Any) -> Any:
+    elements.reverse()
+    return np.stack([each["row"] for each in reversed(elements)])
+
+
+def _sorts_in_place(elements: Any) -> Any:
+    for each in elements:
+        each["row"].sort()
+        each["row"] += 1
+    return np.stack([each["row"] for each in elements])
+
+
+_SHARED = np.zeros((4, 3), np.float32)
+
+
+def _reuses_a_buffer(elements: Any) -> Any:
+    out = _SHARED[: len(elements)]
+    for number, each in enumerate(elements):
+        out[number] = each["row"]
+    return out
+
+
+def _returns_nothing(elements: Any) -> Any:
+    return None if len(elements) == 1 else np.stack([each["row"] for each in elements])
+
+
+def needs_two_elements() -> Any:
+    return grain.transforms.Batch(4, batch_fn=_first_two)
+
+
+def needs_four_elements() -> Any:
+    return grain.transforms.Batch(4, batch_fn=_four_rows)
+
+
+def needs_a_list() -> Any:
+    return grain.transforms.Batch(4, batch_fn=_needs_a_list)
+
+
+def drops_single_elements() -> Any:
+    return grain.transforms.Batch(4, batch_fn=_returns_nothing)
+
+
+def batch_changes_its_input() -> Any:
+    return grain.transforms.Batch(4, batch_fn=_sorts_in_place)
+
+
+def batch_reuses_a_buffer() -> Any:
+    return grain.transforms.Batch(4, batch_fn=_reuses_a_buffer)

@@ -32,8 +32,29 @@ class CaseKind(enum.StrEnum):
     TRANSFORM = "transform"
     """A transformation of elements, from `grain.transforms`, or a plain function of an element."""
 
+    MAP_DATASET = "map-dataset"
+    """An own subclass of `grain.MapDataset`, with or without parents."""
+
+    ITER_DATASET = "iter-dataset"
+    """An own subclass of `grain.IterDataset` and its `grain.DatasetIterator`, with or without parents."""
+
     PLUGIN = "plugin"
     """A plugin's metadata; `make` returns a `grain.plugins.discovery.Candidate`."""
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether elements are read by index."""
+        return self in (CaseKind.MAP_SOURCE, CaseKind.MAP_DATASET)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether elements are read by an iterator with a state."""
+        return self in (CaseKind.ITER_SOURCE, CaseKind.ITER_DATASET)
+
+    @property
+    def is_dataset(self) -> bool:
+        """Whether instances are datasets of grain, whose fingerprint is stored in checkpoints."""
+        return self.is_stream or self is CaseKind.MAP_DATASET
 
 
 class FailureKind(enum.StrEnum):
@@ -70,11 +91,14 @@ class Case:
             receives the prepared directory.
         make_larger: Returns an instance with at least ten times as many elements, made like
             `make`. With it, the kit checks that a pickle does not grow with the data.
+        make_different: Returns a dataset of the same class with other arguments and therefore other
+            elements. With it, the kit checks that the fingerprints of the two differ.
         kind: The contract to check.
         prepare: Writes the data to the directory of the case; called once.
         elements: All elements expected, in order; for a transform, its results.
         length: The number of elements expected, where `elements` is not given.
-        inputs: The elements to transform.
+        inputs: The elements to transform; for a `grain.transforms.Batch`, lists of elements.
+        invalid_inputs: Elements that the transform must refuse with an exception.
         capabilities: The capabilities of the source. None means those of the plugin's spec, or
             none without a plugin.
         ways: For the capabilities `GLOBS` and `REMOTE_PATHS`: functions that make the same source
@@ -97,11 +121,13 @@ class Case:
     name: str
     make: Callable[..., Any]
     make_larger: Callable[..., Any] | None = None
+    make_different: Callable[..., Any] | None = None
     kind: CaseKind = CaseKind.MAP_SOURCE
     prepare: Callable[[str], Any] | None = None
     elements: Sequence[Any] | None = None
     length: int | None = None
     inputs: Sequence[Any] = ()
+    invalid_inputs: Sequence[Any] = ()
     capabilities: frozenset[Capability] | None = None
     ways: Mapping[Capability, Callable[..., Any]] = field(default_factory=dict)
     mutates_input: bool = False
@@ -116,7 +142,7 @@ class Case:
         freeze(self, "kind", CaseKind(self.kind))
         if not self.name or not isinstance(self.name, str):
             raise ValueError(f"Case(name=…) got {self.name!r}, expected a non-empty string.")
-        for name in ("make", "make_larger", "prepare"):
+        for name in ("make", "make_larger", "make_different", "prepare"):
             function = getattr(self, name)
             if not callable(function) and (name == "make" or function is not None):
                 raise TypeError(f"Case({name}=…) got {function!r}, expected a function.")

@@ -12,6 +12,7 @@ from grain.testing.checks import (
     aliasing,
     batches,
     capabilities,
+    datasets,
     determinism,
     functions,
     indexing,
@@ -21,6 +22,7 @@ from grain.testing.checks import (
     representation,
     resources,
     streams,
+    threads,
     writing,
 )
 from grain.testing.subject import Subject
@@ -28,9 +30,14 @@ from grain.testing.subject import Subject
 MAP = frozenset({CaseKind.MAP_SOURCE})
 ITER = frozenset({CaseKind.ITER_SOURCE})
 SOURCES = MAP | ITER
+MAP_DATASET = frozenset({CaseKind.MAP_DATASET})
+STREAMS = ITER | {CaseKind.ITER_DATASET}
+DATASETS = MAP_DATASET | STREAMS
+INDEXED = MAP | MAP_DATASET
+READ = SOURCES | DATASETS
 TRANSFORM = frozenset({CaseKind.TRANSFORM})
-EACH = SOURCES | TRANSFORM
-BY_INDEX = MAP | TRANSFORM
+EACH = READ | TRANSFORM
+BY_INDEX = INDEXED | TRANSFORM
 PLUGIN = frozenset({CaseKind.PLUGIN})
 
 
@@ -43,7 +50,7 @@ class Check:
         function: Takes a `Subject`; raises an AssertionError when the sentence does not hold, and
             `NotApplicable` when the case has nothing to check.
         kinds: The kinds of cases it applies to.
-        needs: The capability that the case must declare, if any.
+        needs: The capability that a source must declare, if any; datasets and transforms need it all.
     """
 
     area: str
@@ -72,42 +79,55 @@ class Check:
 
     def applies_to(self, case: Case) -> bool:
         """Return whether the case declares the capability that the check needs."""
-        if self.needs is None or case.kind is CaseKind.TRANSFORM:
-            return True
-        return case.can(self.needs)
+        declares = case.kind in SOURCES
+        return self.needs is None or not declares or case.can(self.needs)
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("indexable", indexing.check_all_indices_readable, MAP),
+    Check("indexable", indexing.check_all_indices_readable, INDEXED),
     Check("indexable", indexing.check_expected_elements, EACH),
     Check("indexable", indexing.check_out_of_range_index, MAP),
-    Check("indexable", indexing.check_numpy_integer_index, MAP),
+    Check("indexable", indexing.check_numpy_integer_index, INDEXED),
     #
-    Check("stream", streams.check_iter_dataset_types, ITER),
-    Check("stream", streams.check_iterators_independent, ITER),
-    Check("stream", streams.check_exhaustion_is_final, ITER),
+    Check("stream", streams.check_iter_dataset_types, STREAMS),
+    Check("stream", streams.check_iterators_independent, STREAMS),
+    Check("stream", streams.check_exhaustion_is_final, STREAMS),
+    #
+    Check("dataset", datasets.check_map_dataset_type, MAP_DATASET),
+    Check("dataset", datasets.check_later_epochs, MAP_DATASET),
+    Check("dataset", datasets.check_slices, MAP_DATASET),
+    Check("dataset", datasets.check_operations_read_dataset, MAP_DATASET),
+    Check("dataset", datasets.check_known_length, STREAMS),
+    Check("dataset", datasets.check_element_spec, DATASETS),
+    Check("dataset", datasets.check_fingerprint_stable, DATASETS),
+    Check("dataset", datasets.check_fingerprint_distinguishes, DATASETS),
     #
     Check("function", functions.check_result_type, TRANSFORM),
     Check("function", functions.check_no_global_rng, TRANSFORM),
+    Check("function", functions.check_generator_used, TRANSFORM),
     Check("function", functions.check_input_not_mutated, TRANSFORM),
+    Check("function", functions.check_invalid_input_raises, TRANSFORM),
+    Check("function", functions.check_batch_sizes, TRANSFORM),
     #
     Check("picklable", pickling.check_pickle_new_instance, EACH),
+    Check("picklable", pickling.check_standard_pickle, EACH),
     Check("picklable", pickling.check_pickle_used_instance, EACH),
     Check("picklable", pickling.check_pickle_across_processes, EACH),
     Check("picklable", pickling.check_pickle_size, EACH),
-    Check("picklable", pickling.check_pickle_growth, SOURCES),
+    Check("picklable", pickling.check_pickle_growth, READ),
+    Check("picklable", pickling.check_pickle_without_file_contents, EACH),
     #
     Check("deterministic", determinism.check_repeatable_read, EACH),
     Check("deterministic", determinism.check_repeatable_across_instances, EACH),
     Check("deterministic", determinism.check_repeatable_across_processes, EACH),
     Check("deterministic", determinism.check_read_order_independent, BY_INDEX),
-    Check("thread-safe", determinism.check_concurrent_reads, BY_INDEX, Capability.THREAD_SAFE),
+    Check("thread-safe", threads.check_concurrent_reads, BY_INDEX, Capability.THREAD_SAFE),
     #
-    Check("batched", batches.check_batched_read_equals_single, MAP, Capability.BATCHED_READ),
-    Check("batched", batches.check_batched_read_order, MAP, Capability.BATCHED_READ),
-    Check("batched", batches.check_batched_read_repeats, MAP, Capability.BATCHED_READ),
-    Check("batched", batches.check_batched_read_empty, MAP, Capability.BATCHED_READ),
-    Check("batched", batches.check_batched_read_array_indices, MAP, Capability.BATCHED_READ),
+    Check("batched", batches.check_batched_read_equals_single, INDEXED, Capability.BATCHED_READ),
+    Check("batched", batches.check_batched_read_order, INDEXED, Capability.BATCHED_READ),
+    Check("batched", batches.check_batched_read_repeats, INDEXED, Capability.BATCHED_READ),
+    Check("batched", batches.check_batched_read_empty, INDEXED, Capability.BATCHED_READ),
+    Check("batched", batches.check_batched_read_array_indices, INDEXED, Capability.BATCHED_READ),
     Check("batched", batches.check_batched_read_out_of_range, MAP, Capability.BATCHED_READ),
     Check("batched", batches.check_columns_equal_stacked_records, MAP, Capability.COLUMNS),
     #
@@ -121,22 +141,23 @@ CHECKS: tuple[Check, ...] = (
     Check("capabilities", capabilities.check_declared_capabilities_present, SOURCES),
     Check("capabilities", capabilities.check_present_capabilities_declared, SOURCES),
     #
-    Check("state", streams.check_state_restores_new_iterator, ITER),
-    Check("state", streams.check_state_restores_used_iterator, ITER),
-    Check("state", streams.check_state_json_round_trip, ITER),
-    Check("state", streams.check_state_is_snapshot, ITER),
-    Check("state", streams.check_get_state_without_side_effects, ITER),
+    Check("state", streams.check_state_restores_new_iterator, STREAMS),
+    Check("state", streams.check_state_restores_used_iterator, STREAMS),
+    Check("state", streams.check_state_json_round_trip, STREAMS),
+    Check("state", streams.check_state_is_snapshot, STREAMS),
+    Check("state", streams.check_get_state_without_side_effects, STREAMS),
     #
     Check("loader", loading.check_loader_order, MAP),
     Check("loader", loading.check_loader_resume, MAP),
     Check("loader", loading.check_loader_workers, MAP),
     Check("loader", loading.check_shards_partition_records, MAP),
-    Check("loader", loading.check_stream_workers, ITER),
+    Check("loader", loading.check_stream_workers, STREAMS),
     #
     Check("resources", resources.check_no_leak_per_read, EACH),
     Check("resources", resources.check_no_leak_per_instance, EACH),
     Check("resources", resources.check_close_releases_resources, MAP, Capability.CLOSABLE),
-    Check("resources", resources.check_iterator_close_releases_resources, ITER),
+    Check("resources", resources.check_iterator_close_releases_resources, STREAMS),
+    Check("resources", datasets.check_closed_iterator, STREAMS),
     #
     Check("metadata", plugin_metadata.check_plugin_metadata, PLUGIN),
     Check("metadata", plugin_metadata.check_targets_match_kind, PLUGIN),

@@ -98,6 +98,11 @@ class Subject:
         return [index for index in self.sampled_indices if _is_readable(source, index)]
 
     @property
+    def order(self) -> list[int]:
+        """The indices of the elements that `read` returns of a map source, map dataset or transform."""
+        return list(self.indices if self.case.kind.is_indexed else range(len(self.case.inputs)))
+
+    @property
     def stream_limit(self) -> int:
         """The number of elements to read of a stream, which may be endless."""
         expected = (self.case.length or 0, len(self.case.elements or ()))
@@ -106,14 +111,12 @@ class Subject:
     @property
     def is_truncated(self) -> bool:
         """Whether `elements` are only the start of a longer stream."""
-        is_stream = self.case.kind is CaseKind.ITER_SOURCE
-        return is_stream and len(self.elements) == self.stream_limit
+        return self.case.kind.is_stream and len(self.elements) == self.stream_limit
 
     def notes(self) -> tuple[str, ...]:
         """Return remarks for the report: which elements of a long source were read."""
-        kind = self.case.kind
         try:
-            if kind is CaseKind.MAP_SOURCE and (length := len(self.fresh())) > MOST_INDICES:
+            if self.case.kind.is_indexed and (length := len(self.fresh())) > MOST_INDICES:
                 return (
                     f"read a seeded sample of {MOST_INDICES} of {length:,} records, the first and"
                     " the last included.",
@@ -128,14 +131,14 @@ class Subject:
         """Return a snapshot of each element of an instance, taken as the element was read.
 
         Args:
-            instance: A map source, an iter source or a transform.
-            order: For a map source and a transform, the indices to read; by default forward.
+            instance: A source, a dataset or a transform.
+            order: For a map source, a map dataset and a transform, the indices to read; by default forward.
         """
         return list(map(snapshot, self.read_live(instance, order)))
 
     def read_live(self, instance: Any, order: Sequence[int] | None = None) -> Iterable[Any]:
         """Yield the elements themselves."""
-        if self.case.kind is CaseKind.MAP_SOURCE:
+        if self.case.kind.is_indexed:
             return (instance[index] for index in (self.indices if order is None else order))
         if self.case.kind is CaseKind.TRANSFORM:
             return apply_all(instance, [copy.deepcopy(e) for e in self.case.inputs], order)
@@ -158,7 +161,7 @@ class Subject:
     @_cached
     def subprocess(self) -> ProbeResult:
         """Return observations of a subprocess with a different hash seed; started once."""
-        indices = self.indices if self.case.kind is CaseKind.MAP_SOURCE else None
+        indices = self.indices if self.case.kind.is_indexed else None
         return probe_subprocess(self.case, self.directory, indices, self.stream_limit)
 
 

@@ -43,7 +43,7 @@ class Observation:
 
     Attributes:
         elements: The elements, pickled.
-        text: The instance's repr.
+        text: The instance's repr, or the fingerprint of a dataset.
         error: The traceback, when making or reading the instance failed.
     """
 
@@ -84,12 +84,12 @@ def probe_subprocess(
     }
     timeout = _TIMEOUT_FRACTION * case.check_timeout
     arguments = () if directory is None else (directory,)
-    job["case"] = _dumps((case.kind, case.make, arguments, list(case.inputs)))
+    job["case"] = _dumps_by_value((case.kind, case.make, arguments, list(case.inputs)))
     kept = None  # stays alive while the subprocess reads: shared memory may belong to the instance
     if case.kind is not CaseKind.PLUGIN:
         try:
             kept = case.make(*arguments)
-            job["instance"] = _dumps(kept)
+            job["instance"] = _dumps_by_value(kept)
         except Exception:
             job["error"] = traceback.format_exc(limit=-3)
     with tempfile.TemporaryDirectory(prefix="grain-probe-") as folder:
@@ -143,22 +143,36 @@ def _observe(
 ) -> Observation:
     try:
         instance = make()
-        if kind is CaseKind.MAP_SOURCE:
+        if kind.is_indexed:
             elements = [snapshot(instance[index]) for index in job["indices"]]
         elif kind is CaseKind.TRANSFORM:
             elements = [snapshot(result) for result in apply_all(instance, copy.deepcopy(inputs))]
         else:
             elements = [snapshot(each) for each in itertools.islice(instance, job["stream_limit"])]
-        return Observation(elements=_dumps(elements), text=repr(instance))
+        text = fingerprint_text(instance) if kind.is_dataset else repr(instance)
+        return Observation(elements=_dumps_by_value(elements), text=text)
     except Exception:
         return Observation(error=traceback.format_exc(limit=-3))
+
+
+def fingerprint_text(dataset: Any) -> str:
+    """Return the fingerprint of a dataset as text; empty for an object that is no dataset."""
+    return "\n".join(map(str, dataset.fingerprint())) if hasattr(dataset, "fingerprint") else ""
 
 
 def _failed(error: str) -> ProbeResult:
     return ProbeResult(made=Observation(error=error), sent=Observation(error=error))
 
 
-def _dumps(value: Any) -> bytes:
+def dumps(value: Any) -> bytes:
+    """Pickle as for worker processes: cloudpickle takes what pickle refuses, such as a lambda."""
+    try:
+        return pickle.dumps(value)
+    except Exception:
+        return _dumps_by_value(value)
+
+
+def _dumps_by_value(value: Any) -> bytes:
     """Pickle by value where there is no module to import from, as in a notebook."""
     return bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
 

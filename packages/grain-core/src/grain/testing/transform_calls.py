@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from grain import transforms
+from grain import transforms, tree
 
 KINDS = (
     transforms.Map,
@@ -16,12 +16,15 @@ KINDS = (
     transforms.MapWithIndex,
     transforms.Filter,
     transforms.FlatMap,
+    transforms.Batch,
 )
 _SEED = 20_260_218
 
 
 def apply(transform: Any, element: Any, index: int) -> Any:
     """Return the result for one element; the generator is seeded by the element's index.
+
+    For a `Batch`, the element is a list of elements.
 
     Example:
         >>> apply(str.upper, "abc", 0)
@@ -39,6 +42,8 @@ def apply(transform: Any, element: Any, index: int) -> Any:
         return transform.filter(element)
     if isinstance(transform, transforms.FlatMap):
         return transform.flat_map(element)
+    if isinstance(transform, transforms.Batch):
+        return (transform.batch_fn or tree.stack)(element)
     if callable(transform):
         return transform(element)
     raise TypeError(

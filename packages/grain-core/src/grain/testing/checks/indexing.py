@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from grain.testing.case import CaseKind
 from grain.testing.compare import difference, expect_same, expect_same_all
 from grain.testing.subject import NotApplicable, Subject
 
@@ -37,7 +36,7 @@ def check_expected_elements(subject: Subject) -> None:
     case = subject.case
     if case.length is None and case.elements is None:
         raise NotApplicable("the case states neither elements nor length")
-    is_map = case.kind is CaseKind.MAP_SOURCE
+    is_map = case.kind.is_indexed
     if case.length is not None:
         count = len(subject.fresh() if is_map else subject.elements)
         assert count == case.length, f"expected {case.length} elements, got {count}."

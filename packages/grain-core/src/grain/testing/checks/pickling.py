@@ -1,21 +1,34 @@
-"""Picklable: before and after use, across processes, and without the data."""
+"""Picklable: by the standard library, before and after use, across processes, and without the data."""
 
 from __future__ import annotations
 
+import importlib
+import io
+import mmap
+import os
 import pickle
+from collections.abc import Iterator
 from typing import Any
 
 import cloudpickle
+import numpy as np
 
-from grain.testing.case import CaseKind
 from grain.testing.compare import expect_same_all
 from grain.testing.subject import NotApplicable, Subject
+from grain.testing.subprocess_probe import dumps
 
 _GROWTH = 4096
 """Bytes that a pickle may gain by reading: room for a cached length or offset, not for records."""
 
 _LARGER_GROWTH = 256
 """Bytes that the pickle of a larger source may have more: room for longer names and numbers."""
+
+_PIECES = 16
+_PIECE_BYTES = 24
+"""Number and size of the pieces of a file that are searched in a pickle."""
+
+_DISTINCT_BYTES = 6
+"""Different bytes in a piece that can be searched: zeros and padding are in many pickles."""
 
 
 def check_pickle_new_instance(subject: Subject) -> None:
@@ -26,6 +39,42 @@ def check_pickle_new_instance(subject: Subject) -> None:
     instance = subject.fresh()
     copy = _copied(instance, "a new instance")
     expect_same_all(subject.elements, subject.read(copy), "a copy of a new instance")
+
+
+def check_standard_pickle(subject: Subject) -> None:
+    """Check that the standard library's `pickle` accepts an instance of an importable class, also after use.
+
+    Exclude open files, locks and connections in `__getstate__`, and use functions of a module instead
+    of lambdas: cloudpickle accepts more, but torch, Ray and `multiprocessing` do not all use it.
+    """
+    instance = subject.fresh()
+    if (reason := _not_importable(instance)) is not None:
+        raise NotApplicable(reason)
+    for what in ("a new instance", "a used instance"):
+        try:
+            pickle.loads(pickle.dumps(instance))
+        except Exception as error:
+            raise AssertionError(f"pickle refuses {what}: {error!r}.") from error
+        subject.read(instance)
+
+
+def check_pickle_without_file_contents(subject: Subject) -> None:
+    """Check that a pickle contains neither an open file nor the contents of a file of the case.
+
+    Keep the path, and open the file on first use; a memory map and a file object that cloudpickle
+    accepts are copied into the pickle.
+    """
+    instance = subject.fresh()
+    subject.read(instance)
+    files = list(_open_files_in(instance))
+    assert not files, f"the pickle of a used instance contains {', '.join(sorted(set(files)))}."
+    data = _pickled(instance)
+    for path in _files_of(subject.directory):
+        pieces = _pieces_of(path)
+        assert not pieces or any(piece not in data for piece in pieces), (
+            f"the pickle of a used instance has {len(data)} bytes and contains the contents of"
+            f" {os.path.basename(path)!r}, a file of {os.path.getsize(path)} bytes."
+        )
 
 
 def check_pickle_used_instance(subject: Subject) -> None:
@@ -75,7 +124,7 @@ def check_pickle_growth(subject: Subject) -> None:
     if subject.case.make_larger is None:
         raise NotApplicable("the case has no make_larger")
     source, larger = subject.fresh(), subject.fresh(subject.case.make_larger)
-    if subject.case.kind is CaseKind.MAP_SOURCE:
+    if subject.case.kind.is_indexed:
         assert len(larger) >= 10 * max(1, len(source)), (
             f"make_larger returned {len(larger)} records; make returned {len(source)}, so expected"
             f" {10 * max(1, len(source))} or more."
@@ -88,21 +137,77 @@ def check_pickle_growth(subject: Subject) -> None:
 
 def _copied(instance: Any, what: str) -> Any:
     try:
-        return pickle.loads(_dumps(instance))
+        return pickle.loads(dumps(instance))
     except Exception as error:
         raise AssertionError(f"{what} cannot be pickled: {error!r}.") from error
 
 
-def _dumps(instance: Any) -> bytes:
-    # Worker processes receive by cloudpickle what pickle refuses, such as a lambda.
+def _pickled(instance: Any) -> bytes:
     try:
-        return pickle.dumps(instance)
-    except Exception:
-        return bytes(cloudpickle.dumps(instance))  # type: ignore[no-untyped-call]
+        return dumps(instance)
+    except Exception:  # other checks report that it cannot be pickled
+        return b""
 
 
 def _size(instance: Any) -> int:
+    return len(_pickled(instance))
+
+
+def _not_importable(instance: Any) -> str | None:
+    """Return why the class, or the function, of an instance cannot be imported; None when it can."""
+    named = instance if hasattr(instance, "__qualname__") else type(instance)
+    module, name = named.__module__, named.__qualname__
+    if module == "__main__" or "<" in name:
+        return f"{module}.{name} cannot be imported by another process"
     try:
-        return len(_dumps(instance))
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError):
+        return f"{module}.{name} cannot be imported by another process"
+    return None
+
+
+class _FileFinder(cloudpickle.Pickler):
+    """Pickler that lists the files and memory maps among the objects it is given."""
+
+    def __init__(self, found: list[str]):
+        super().__init__(io.BytesIO())  # type: ignore[no-untyped-call]
+        self._found = found
+
+    def persistent_id(self, pickled: Any) -> None:
+        """Look at an object before it is pickled."""
+        in_memory = isinstance(pickled, (io.BytesIO, io.StringIO))
+        if isinstance(pickled, (io.IOBase, mmap.mmap)) and not in_memory:
+            name = getattr(pickled, "name", None)
+            self._found.append(f"the {type(pickled).__name__} of {name!r}" if name else "a mmap")
+        elif isinstance(pickled, np.memmap):
+            self._found.append(f"the data of a numpy.memmap of {pickled.filename!r}")
+
+
+def _open_files_in(instance: Any) -> Iterator[str]:
+    found: list[str] = []
+    try:
+        _FileFinder(found).dump(instance)  # type: ignore[no-untyped-call]
     except Exception:  # other checks report that it cannot be pickled
-        return 0
+        found.clear()
+    yield from found
+
+
+def _files_of(directory: str | None) -> Iterator[str]:
+    for folder, _, names in os.walk(directory or os.devnull):
+        yield from (os.path.join(folder, name) for name in names)
+
+
+def _pieces_of(path: str) -> list[bytes]:
+    """Return pieces from all over a file; none of a file that has too few to recognize it by."""
+    size = os.path.getsize(path)
+    offsets = sorted({size * n // _PIECES for n in range(_PIECES)})
+    pieces = []
+    with open(path, "rb") as file:
+        for offset in offsets:
+            file.seek(offset)
+            piece = file.read(_PIECE_BYTES)
+            if len(piece) == _PIECE_BYTES and len(set(piece)) >= _DISTINCT_BYTES:
+                pieces.append(piece)
+    return pieces if len(pieces) >= _PIECES // 4 else []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from grain import transforms
 from grain.dataset.base import IterDataset
 from grain.plugins.discovery import read_cases
 from grain.plugins.metadata import CORE, ISOLATED, load_object
@@ -60,7 +59,7 @@ def check_targets_match_kind(subject: Subject) -> None:
         if spec.kind is Kind.ITER_SOURCE and isinstance(target, type):
             assert issubclass(target, IterDataset), f"{spec.target} is not a grain.IterDataset."
         if spec.kind is Kind.TRANSFORM and isinstance(target, type):
-            assert issubclass(target, (*KINDS, transforms.Batch)), (
+            assert issubclass(target, KINDS), (
                 f"{spec.target} is not a subclass of a transform of grain.transforms."
             )
 
