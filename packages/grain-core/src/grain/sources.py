@@ -1,4 +1,4 @@
-"""Data sources: their contract, a range of integers, and the sources of installed plugins.
+"""Data sources: their contract, a range of integers, columns, and the sources of installed plugins.
 
 Plugins' sources, such as `grain.sources.ParquetDataSource`, are imported on first use.
 """
@@ -9,13 +9,16 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import index as as_index
-from typing import Any, Protocol, SupportsIndex, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeVar, runtime_checkable
 
 import numpy as np
 
 from grain._lazy import PluginRegistry, lazy_names
 
-__all__ = ["RandomAccessDataSource", "RangeDataSource", "open"]
+if TYPE_CHECKING:
+    from grain.columnar.columnar_source import ColumnarDataSource
+
+__all__ = ["ColumnarDataSource", "RandomAccessDataSource", "RangeDataSource", "open"]
 
 T_co = TypeVar("T_co", covariant=True)
 Indices = Sequence[int] | np.ndarray[Any, Any]
@@ -140,4 +143,8 @@ def open(uri: str | os.PathLike[str], /, **options: Any) -> Any:  # noqa: A001
     return PluginRegistry.installed.open_source(uri, **options)
 
 
-__getattr__, __dir__ = lazy_names(__name__, from_plugins=lambda name: True)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {"grain.columnar.columnar_source": ["ColumnarDataSource"]},
+    from_plugins=lambda name: True,
+)

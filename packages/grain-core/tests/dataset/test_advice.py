@@ -101,11 +101,11 @@ def test_a_function_of_one_element_among_operations_gets_advice() -> None:
     assert "extends grain.transforms.Map" in raised.value.__notes__[0]
 
 
-def test_a_dictionary_is_no_source_of_rows() -> None:
-    ds = grain.MapDataset.source({"x": np.arange(3)})
+def test_a_dictionary_without_names_is_read_by_its_keys() -> None:
+    ds = grain.MapDataset.source({"x": np.arange(3), 7: np.arange(3)})
     with pytest.raises(KeyError) as raised:
         ds[0]
-    assert "SharedMemoryDataSource" in raised.value.__notes__[0]
+    assert "ColumnarDataSource" in raised.value.__notes__[0]
     assert list(grain.MapDataset.source({0: "a", 1: "b"})) == ["a", "b"]
 
 

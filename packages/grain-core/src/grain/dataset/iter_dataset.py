@@ -281,6 +281,9 @@ class IterDataset(DatasetNode, Iterable[T], metaclass=abc.ABCMeta):
         options: MultiprocessingOptions | None = None,
         worker_init_fn: Callable[[int, int], None] | None = None,
         sequential_slice: bool = False,
+        *,
+        num_workers: int | None = None,
+        per_worker_buffer_size: int | None = None,
     ) -> IterDataset[T]:
         """Compute elements ahead in worker processes; their number never changes the stream.
 
@@ -288,7 +291,17 @@ class IterDataset(DatasetNode, Iterable[T], metaclass=abc.ABCMeta):
             options: The number of workers, and how far they compute ahead.
             worker_init_fn: Function called in each worker with its index and the number of workers.
             sequential_slice: Accepted for compatibility and ignored: workers read no slices.
+            num_workers: The number of workers, instead of `options`; None picks a number that suits the
+                machine.
+            per_worker_buffer_size: The number of elements that each worker prefetches, instead of
+                `options`.
+
+        >>> import grain
+        >>> list(grain.MapDataset.range(3).to_iter_dataset().mp_prefetch(num_workers=2))
+        [0, 1, 2]
         """
+        if num_workers is not None or per_worker_buffer_size is not None:
+            options = operations.prefetch.as_options(options, num_workers, per_worker_buffer_size)
         return operations.prefetch.mp_prefetch(self, options, worker_init_fn, sequential_slice)
 
     def prefetch(self, multiprocessing_options: MultiprocessingOptions) -> IterDataset[T]:

@@ -131,13 +131,19 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
 
     @staticmethod
     def source(source: Any) -> MapDataset[Any]:
-        """Return a dataset over a sequence or any object with `__len__` and `__getitem__`.
+        """Return a dataset over records, or over the rows of columns.
 
-        A source that also has `__getitems__(indices)` is read many records at a time.
+        Args:
+            source: A sequence, or any object with `__len__` and `__getitem__`; if it also has
+                `__getitems__(indices)`, many records are read in one call. Or columns: a dictionary of
+                names and equally long arrays or lists, a data frame of pandas or polars, or a table of
+                pyarrow, whose rows are dictionaries; see `grain.sources.ColumnarDataSource`.
 
         >>> import grain
         >>> grain.MapDataset.source(["a", "b", "c"])[1]
         'b'
+        >>> grain.MapDataset.source({"x": np.zeros(3), "label": ["a", "b", "c"]})[1]
+        {'x': np.float64(0.0), 'label': 'b'}
         """
         return operations.source.SourceMapDataset(source)
 

@@ -14,6 +14,22 @@ from grain.options import MultiprocessingOptions
 T = TypeVar("T")
 
 
+def as_options(
+    options: MultiprocessingOptions | None,
+    num_workers: int | None,
+    per_worker_buffer_size: int | None,
+) -> MultiprocessingOptions:
+    """Return the options that are given one by one."""
+    if options is not None:
+        raise TypeError(
+            f"mp_prefetch got options={options!r} and also num_workers={num_workers!r}, "
+            f"per_worker_buffer_size={per_worker_buffer_size!r}. Give either: "
+            "mp_prefetch(num_workers=2), or mp_prefetch(grain.MultiprocessingOptions(num_workers=2))."
+        )
+    size = 1 if per_worker_buffer_size is None else per_worker_buffer_size
+    return MultiprocessingOptions(num_workers=num_workers, per_worker_buffer_size=size)
+
+
 def mp_prefetch(
     dataset: IterDataset[T],
     options: MultiprocessingOptions | None,
@@ -26,7 +42,7 @@ def mp_prefetch(
     if not isinstance(options, MultiprocessingOptions):
         raise TypeError(
             f"options must be a grain.MultiprocessingOptions, got {options!r} of type "
-            f"{type(options).__name__}."
+            f"{type(options).__name__}. For two workers write mp_prefetch(num_workers=2)."
         )
     if worker_init_fn is not None and not callable(worker_init_fn):
         raise TypeError(

@@ -10,6 +10,7 @@ import numpy as np
 
 from grain import tree
 from grain._exceptions import note_element
+from grain._lazy import LazyModule
 from grain.dataset.chunk import PartialRead
 from grain.dataset.combined import CombinedReader
 from grain.dataset.element_spec import ShapeDtypeStruct, spec_of
@@ -21,6 +22,9 @@ from grain.index.permutation import IndexArray
 from grain.memory.allocation import allocate
 from grain.options import ReadOptions
 
+# Most sources of a worker are sent to it as they are.
+columnar = LazyModule("grain.columnar.columnar_source")
+
 T = TypeVar("T")
 
 # Kinds of arrays for which indexing with many indices equals stacking rows.
@@ -28,8 +32,8 @@ _STACKABLE = "?biufcmM"
 
 _READ_BY_INDEX = (
     "A source is read by index, `source[0]`, `source[1]`, and so on, and this one is a mapping. To read "
-    "the rows of a dictionary of arrays use `grain.sources.SharedMemoryDataSource(arrays)` of "
-    "grain-inmemory, or write a class with `__len__` and `__getitem__`."
+    "rows of columns pass a dictionary whose keys are all names, or "
+    "`grain.sources.ColumnarDataSource(columns)`."
 )
 
 
@@ -43,6 +47,7 @@ class SourceMapDataset(IndexedMapDataset[T]):
 
     def __init__(self, source: Any):
         super().__init__()
+        source = columnar.as_source(source) if type(source) is not list else source
         for name in ("__len__", "__getitem__"):
             if not hasattr(type(source), name):
                 advice = ""
@@ -183,8 +188,9 @@ class SourceMapDataset(IndexedMapDataset[T]):
         given = getattr(source, "element_spec", None)
         if given is not None:
             return given() if callable(given) else given
-        if type(source) in (list, tuple) and source:
-            return spec_of(source[0])  # In memory already: looking at an element costs nothing.
+        in_memory = type(source) in (list, tuple) or hasattr(source, "holds_records_in_memory")
+        if in_memory and len(source):
+            return spec_of(source[0])  # Looking at an element costs nothing.
         raise NotImplementedError(
             f"`element_spec` inference is not implemented for {type(self).__name__}: "
             f"{type(source).__name__} has no attribute `element_spec` that gives the spec of its "

@@ -9,6 +9,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
+from grain.columnar.columnar_source import as_source
 from grain.dataset.base import IterDataset
 from grain.dataset.checkpointing import CheckpointMixin
 from grain.dataset.fingerprint.changes import allowing
@@ -35,7 +36,8 @@ class DataLoader:
     """Loader that reads records in the order of a sampler and applies transformations to them.
 
     Args:
-        data_source: The records, by `__len__` and `__getitem__`.
+        data_source: The records, by `__len__` and `__getitem__`, or columns as `MapDataset.source` takes
+            them.
         sampler: The order, the epochs and the shard.
         operations: Transformations, applied one after the other.
         worker_count: Worker processes; 0 computes in this process, None picks a number. It changes
@@ -84,7 +86,7 @@ class DataLoader:
                 "sampler must have `__getitem__(index) -> RecordMetadata`, such as "
                 f"grain.samplers.IndexSampler; got {sampler!r} of type {type(sampler).__name__}."
             )
-        self._data_source = data_source
+        self._data_source = as_source(data_source)
         self._sampler = sampler
         self._operations = check_operations(operations)
         self._shard_options = _shard_of(sampler, shard_options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from grain.columnar.columnar_source import as_source
 from grain.loader.data_loader import DataLoader
 from grain.options import ReadOptions
 from grain.samplers import IndexSampler
@@ -28,7 +29,7 @@ def load(
     """Return a `DataLoader` over a source.
 
     Args:
-        source: The records, by `__len__` and `__getitem__`.
+        source: The records, by `__len__` and `__getitem__`, or columns as `MapDataset.source` takes them.
         num_epochs: The number of epochs; None repeats without end.
         shuffle: Whether each epoch is shuffled; needs a seed.
         seed: The seed of shuffling and random transformations.
@@ -42,6 +43,7 @@ def load(
     >>> list(load([1, 2, 3], num_epochs=1, batch_size=2))
     [array([1, 2]), array([3])]
     """
+    source = as_source(source)
     sampler = IndexSampler(
         num_records=len(source),
         shard_options=shard_options,
