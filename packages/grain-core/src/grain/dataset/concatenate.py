@@ -21,6 +21,9 @@ class ConcatenateMapDataset(ManyParentsMapDataset[T]):
 
     fingerprint_name = "concatenate"
 
+    def written_call(self) -> str:
+        return "MapDataset.concatenate()"
+
     def __init__(self, datasets: Sequence[MapDataset[T]]):
         super().__init__(checked_parents(datasets, MapDataset, "concatenate"))
         lengths = [len(dataset) for dataset in datasets]

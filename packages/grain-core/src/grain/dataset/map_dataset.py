@@ -12,6 +12,7 @@ import numpy as np
 from grain import dataset as operations
 from grain import transforms
 from grain._exceptions import note_element
+from grain._lazy import LazyModule
 from grain.dataset.chunk import PartialRead
 from grain.dataset.node import DatasetNode, computed
 from grain.index.permutation import IndexArray
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from grain import sharding
     from grain.dataset.iter_dataset import IterDataset
     from grain.dataset.iterator import DatasetIterator
+
+# A worker receives its sources as they are.
+columnar = LazyModule("grain.columnar.columnar_source")
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -145,7 +149,7 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
         >>> grain.MapDataset.source({"x": np.zeros(3), "label": ["a", "b", "c"]})[1]
         {'x': np.float64(0.0), 'label': 'b'}
         """
-        return operations.source.SourceMapDataset(source)
+        return operations.source.SourceMapDataset(columnar.as_source(source))
 
     @staticmethod
     def range(start: int, stop: int | None = None, step: int = 1) -> MapDataset[int]:

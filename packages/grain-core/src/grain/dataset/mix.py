@@ -14,7 +14,7 @@ from grain.dataset.fingerprint.changes import allowed_changes, difference, warn_
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map_dataset import MapDataset
-from grain.dataset.node import lines
+from grain.dataset.node import lines, written_form
 from grain.dataset.selection import ManyParentsMapDataset, checked_parents
 from grain.index.mixing import Mixture, count_taken, integer_weights, mixed_length
 from grain.index.permutation import IndexArray
@@ -100,6 +100,14 @@ def _weights_by_name(
     return [weights[name] for name in names]
 
 
+def _written_mix(kind: str, names: Sequence[str] | None, weights: Sequence[float]) -> str:
+    if all(isinstance(weight, int) for weight in weights):
+        divisor = math.gcd(*map(int, weights))
+        weights = [int(weight) // divisor for weight in weights]
+    given: Any = dict(zip(names, weights, strict=True)) if names else list(weights)
+    return written_form.call(f"{kind}.mix", weights=given if len(set(weights)) > 1 else None)
+
+
 class MixedMapDataset(ManyParentsMapDataset[T]):
     """Datasets mixed in given proportions.
 
@@ -132,7 +140,14 @@ class MixedMapDataset(ManyParentsMapDataset[T]):
     def __len__(self) -> int:
         return self._length
 
+    def written_call(self) -> str:
+        return _written_mix("MapDataset", self.names, self._mixture.weights)
+
+    def written_names(self) -> Sequence[str]:
+        return self.names or ()
+
     def __repr__(self) -> str:
+        # The text of google/grain, which states of a loader over this dataset contain.
         return self._with_selection(
             f"SelectionWithProportionsMap(proportions={tuple(self._mixture.weights)}, "
             f"length={self._length})"
@@ -299,6 +314,12 @@ class MixedIterDataset(IterDataset[T]):
 
     def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
         return MixedDatasetIterator(parents, self._proportions, self._names)
+
+    def written_call(self) -> str:
+        return _written_mix("IterDataset", self._names, self._proportions)
+
+    def written_names(self) -> Sequence[str]:
+        return self._names or ()
 
     def __str__(self) -> str:
         return f"MixedIterDataset([{len(self._parents)} parents], proportions={self._proportions})"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copyreg
 import enum
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -31,11 +31,13 @@ from grain import dataset as operations
 from grain._lazy import LazyModule
 from grain.dataset.element_spec import get_element_spec
 
-# Few nodes are fingerprinted, and none by a worker.
+# Few nodes are fingerprinted or shown, and none by a worker.
 if TYPE_CHECKING:
+    from grain.dataset import written_form as written_form
     from grain.dataset.fingerprint import lines as lines
 else:
     lines = LazyModule("grain.dataset.fingerprint.lines")
+    written_form = LazyModule("grain.dataset.written_form")
 
 S = TypeVar("S")
 P = ParamSpec("P")
@@ -183,6 +185,17 @@ class DatasetNode:
             return str(self)
         return ", ".join(dict.fromkeys(parent.describe_sources() for parent in self._parents[:3]))
 
+    def written_call(self) -> str:
+        """Return this operation as one would write it, without its parents; shown by `repr`."""
+        if self.fingerprint_name is not None:
+            return written_form.operation_call(self)
+        name = type(self).__qualname__
+        return f"pipe({name})" if self._parents else f"{name}()"
+
+    def written_names(self) -> Sequence[str]:
+        """Return the names of the parents, where the operation is written with a dictionary of them."""
+        return ()
+
     def pipe(
         self, func: Callable[Concatenate[Self, P], S], /, *args: P.args, **kwargs: P.kwargs
     ) -> S:
@@ -236,3 +249,14 @@ class DatasetNode:
 
     def __str__(self) -> str:
         return type(self).__name__
+
+    def __repr__(self) -> str:
+        """Return the pipeline as one would write it, with lengths and element specs that are known.
+
+        >>> import grain
+        >>> grain.MapDataset.range(10).shuffle(seed=1).batch(4)
+        MapDataset.range(10)  # 10 x int64
+            .shuffle(seed=1)
+            .batch(4)         # 3 x int64[?]
+        """
+        return written_form.pipeline_text(self)

@@ -8,7 +8,7 @@ from typing import TypeVar
 from grain.dataset.context import executors
 from grain.dataset.iter_dataset import IterDataset, TransparentIterDataset
 from grain.dataset.iterator import DatasetIterator
-from grain.dataset.node import ExecutionTrait
+from grain.dataset.node import ExecutionTrait, written_form
 from grain.options import MultiprocessingOptions
 
 T = TypeVar("T")
@@ -78,6 +78,15 @@ class ProcessPrefetchIterDataset(TransparentIterDataset[T]):
         else:
             iterator = prefetcher(self._parent, self._options, self.worker_init_fn)
         return iterator
+
+    def written_call(self) -> str:
+        size = self._options.per_worker_buffer_size
+        return written_form.call(
+            "mp_prefetch",
+            num_workers=self._options.num_workers,
+            per_worker_buffer_size=None if size == 1 else size,
+            worker_init_fn=self.worker_init_fn,
+        )
 
     def __str__(self) -> str:
         return f"ProcessPrefetchIterDataset(options={self._options})"

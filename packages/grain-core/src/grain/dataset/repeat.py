@@ -64,6 +64,11 @@ class RepeatMapDataset(IndexTransformMapDataset[T]):
     def fingerprint_arguments(self) -> dict[str, Any]:
         return {"num_epochs": self._num_epochs, "same_each_epoch": not self._reseed}
 
+    def written_call(self) -> str:
+        epochs = () if self._num_epochs is None else (self._num_epochs,)
+        same = "" if self._reseed else f"{', ' if epochs else ''}reseed_each_epoch=False"
+        return f"repeat({', '.join(map(str, epochs))}{same})"
+
 
 class RepeatIterDataset(IterDataset[T]):
     """A dataset repeated several times, or without end; every epoch is like the first.

@@ -14,7 +14,7 @@ from grain._exceptions import as_failure, note_element
 from grain.dataset.chunk import PartialRead
 from grain.dataset.combined import CombinedReader, combine, read_scattered, read_scattered_columns
 from grain.dataset.map_dataset import IndexedMapDataset, MapDataset, array_of_one
-from grain.dataset.node import computed_once
+from grain.dataset.node import computed_once, written_form
 from grain.index.permutation import IndexArray
 
 T = TypeVar("T")
@@ -114,7 +114,11 @@ class SelectedMapDataset(ManyParentsMapDataset[T]):
         return len(self._selection)
 
     def __repr__(self) -> str:
+        # The text of google/grain, which states of a loader over this dataset contain.
         return self._with_selection(repr(self._selection))
+
+    def written_call(self) -> str:
+        return written_form.call("MapDataset.select_from_datasets", self._selection)
 
     def read_many(self, indices: IndexArray) -> list[Any]:
         if not indices.size:

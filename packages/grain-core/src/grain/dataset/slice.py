@@ -109,6 +109,11 @@ class SliceMapDataset(_SelectionMapDataset[T]):
         end = None if step > 0 and stop == self._parent_length else stop
         return {"start": start or None, "stop": end, "step": None if step == 1 else step}
 
+    def written_call(self) -> str:
+        given = self.fingerprint_arguments()
+        start, stop, step = ("" if value is None else value for value in given.values())
+        return f"[{start}:{stop}:{step}]" if step != "" else f"[{start}:{stop}]"
+
 
 class PickMapDataset(_SelectionMapDataset[T]):
     """The elements at given indices, in the order given, repeats included."""

@@ -10,20 +10,16 @@ import numpy as np
 
 from grain import tree
 from grain._exceptions import note_element
-from grain._lazy import LazyModule
 from grain.dataset.chunk import PartialRead
 from grain.dataset.combined import CombinedReader
 from grain.dataset.element_spec import ShapeDtypeStruct, spec_of
 from grain.dataset.gather import gather
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.map_dataset import IndexedMapDataset
-from grain.dataset.node import computed, computed_once, lines
+from grain.dataset.node import computed, computed_once, lines, written_form
 from grain.index.permutation import IndexArray
 from grain.memory.allocation import allocate
 from grain.options import ReadOptions
-
-# Most sources of a worker are sent to it as they are.
-columnar = LazyModule("grain.columnar.columnar_source")
 
 T = TypeVar("T")
 
@@ -47,7 +43,6 @@ class SourceMapDataset(IndexedMapDataset[T]):
 
     def __init__(self, source: Any):
         super().__init__()
-        source = columnar.as_source(source) if type(source) is not list else source
         for name in ("__len__", "__getitem__"):
             if not hasattr(type(source), name):
                 advice = ""
@@ -181,6 +176,9 @@ class SourceMapDataset(IndexedMapDataset[T]):
     def fingerprint(self) -> list[lines.Line]:
         return lines.source_lines(self._source)
 
+    def written_call(self) -> str:
+        return f"MapDataset.source({written_form.source_text(self._source)})"
+
     def infer_element_spec(self) -> Any:
         source = self._source
         if type(source) is np.ndarray:
@@ -296,6 +294,12 @@ class RangeMapDataset(IndexedMapDataset[int]):
 
     def fingerprint(self) -> list[lines.Line]:
         return [lines.Line("source", repr(range(self.start, self.stop, self.step)))]
+
+    def written_call(self) -> str:
+        if self.step != 1:
+            return f"MapDataset.range({self.start}, {self.stop}, {self.step})"
+        start = f"{self.start}, " if self.start else ""
+        return f"MapDataset.range({start}{self.stop})"
 
     def infer_element_spec(self) -> Any:
         return ShapeDtypeStruct((), np.dtype(np.int64))

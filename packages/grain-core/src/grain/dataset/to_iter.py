@@ -15,7 +15,7 @@ from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map import has_none
 from grain.dataset.map_dataset import MapDataset
-from grain.dataset.node import ExecutionTrait, lines
+from grain.dataset.node import ExecutionTrait, lines, written_form
 from grain.options import ReadOptions, checked_int
 
 T = TypeVar("T")
@@ -70,6 +70,14 @@ class PrefetchIterDataset(IterDataset[T]):
         if self._parent.is_sparse and not self.allow_nones:
             return None
         return len(self._parent)
+
+    def written_call(self) -> str:
+        # The options of datasets that are quick to read, such as ranges, are left out as well.
+        usual = (ReadOptions(), ReadOptions(prefetch_buffer_size=0))
+        options = None if self.read_options in usual else self.read_options
+        return written_form.call(
+            "to_iter_dataset", read_options=options, allow_nones=self.allow_nones
+        )
 
     def fingerprint(self) -> list[lines.Line]:
         upstream: list[lines.Line] = self._parent.fingerprint()

@@ -12,6 +12,7 @@ from grain.dataset.index_transform import IndexTransformMapDataset
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map_dataset import MapDataset
+from grain.dataset.node import written_form
 from grain.dataset.parent_cursor import ParentCursor
 from grain.dataset.validation import checked_iter_parent, checked_map_parent
 from grain.index.permutation import (
@@ -82,6 +83,9 @@ class WindowShuffleMapDataset(IndexTransformMapDataset[T]):
             "seed": self._seed,
             "within_epochs": self._within_epochs,
         }
+
+    def written_call(self) -> str:
+        return written_form.call("window_shuffle", self._window_size, seed=self._seed)
 
 
 class WindowShuffleIterDataset(IterDataset[T]):

@@ -50,6 +50,9 @@ class ZipMapDataset(IndexedMapDataset[tuple[Any, ...]]):
 
     fingerprint_name = "zip"
 
+    def written_call(self) -> str:
+        return "ZipMapDataset()"
+
     def __init__(self, parents: Sequence[MapDataset[Any]]):
         super().__init__(_checked_parents(parents, (MapDataset,), "ZipMapDataset"))
         lengths = [len(parent) for parent in parents]
@@ -138,6 +141,9 @@ class ZipIterDataset(IterDataset[tuple[Any, ...]]):
     """
 
     fingerprint_name = "zip"
+
+    def written_call(self) -> str:
+        return f"ZipIterDataset({'' if self._strict else 'strict=False'})"
 
     def __init__(self, parents: Sequence[IterDataset[Any]], *, strict: bool = True):
         # Map datasets are accepted: they can be iterated as well.

@@ -25,6 +25,7 @@ from grain.loader.pipeline import (
     needs_records,
 )
 from grain.options import MultiprocessingOptions, ReadOptions, checked_int
+from grain.samplers import IndexSampler, SequentialSampler
 from grain.sharding import ShardOptions, checked_shard_options
 
 T = TypeVar("T")
@@ -36,8 +37,8 @@ class DataLoader:
     """Loader that reads records in the order of a sampler and applies transformations to them.
 
     Args:
-        data_source: The records, by `__len__` and `__getitem__`, or columns as `MapDataset.source` takes
-            them.
+        data_source: The records, by `__len__` and `__getitem__`; with the samplers of this library also
+            columns, as `MapDataset.source` takes them.
         sampler: The order, the epochs and the shard.
         operations: Transformations, applied one after the other.
         worker_count: Worker processes; 0 computes in this process, None picks a number. It changes
@@ -86,7 +87,9 @@ class DataLoader:
                 "sampler must have `__getitem__(index) -> RecordMetadata`, such as "
                 f"grain.samplers.IndexSampler; got {sampler!r} of type {type(sampler).__name__}."
             )
-        self._data_source = as_source(data_source)
+        # Another sampler may use the names of a dictionary as record keys.
+        by_index = isinstance(sampler, (IndexSampler, SequentialSampler))
+        self._data_source = as_source(data_source) if by_index else data_source
         self._sampler = sampler
         self._operations = check_operations(operations)
         self._shard_options = _shard_of(sampler, shard_options)

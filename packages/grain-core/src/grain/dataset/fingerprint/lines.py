@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self, TypeGuard
 
 import numpy as np
 
-from grain.dataset.fingerprint.stable_text import stable_line
+from grain.dataset.fingerprint.stable_text import has_own_repr, stable_line
 from grain.dataset.fingerprint.stable_text import stable_text as stable_text
 
 KINDS = ("source", "file", "sampler", "shard", "operation", "component", "weights")
@@ -133,7 +133,7 @@ def _own_text(node: Any) -> str:
     if dataclasses.is_dataclass(node):
         given = [f for f in dataclasses.fields(node) if f.repr and not f.name.startswith("_")]
         return call_text(kind.__qualname__, {f.name: getattr(node, f.name) for f in given})
-    if not kind.__str__.__module__.startswith("grain.") or kind.__repr__ is not object.__repr__:
+    if not kind.__str__.__module__.startswith("grain.") or has_own_repr(kind):
         return stable_line(str(node))
     return str(kind.__qualname__)
 

@@ -44,6 +44,14 @@ def stable_line(text: str) -> str:
     )
 
 
+def has_own_repr(kind: type) -> bool:
+    """Return whether a class has a `__repr__` that identifies its objects; that of datasets is for people."""
+    method: Any = kind.__repr__
+    return method is not object.__repr__ and (
+        getattr(method, "__module__", None) != "grain.dataset.node"
+    )
+
+
 def _text(value: Any, level: int) -> str:
     if isinstance(value, np.generic):
         value = value.item()
@@ -77,7 +85,7 @@ def _text(value: Any, level: int) -> str:
     if dataclasses.is_dataclass(value) and kind.__dataclass_params__.repr:
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.repr}
         return f"{kind.__qualname__}({_arguments([], fields, level)})"
-    if kind.__repr__ is not object.__repr__:
+    if has_own_repr(kind):
         try:
             return repr(value)
         except Exception:

@@ -121,6 +121,12 @@ class InterleaveIterDataset(IterDataset[T]):
             total += known
         return total
 
+    def written_call(self) -> str:
+        count = (
+            f"{len(self._datasets)} datasets" if hasattr(self._datasets, "__len__") else "datasets"
+        )
+        return f"InterleaveIterDataset(<{count}>, cycle_length={self._cycle_length})"
+
     def fingerprint_arguments(self) -> dict[str, Any]:
         return {"cycle_length": self._cycle_length}
 

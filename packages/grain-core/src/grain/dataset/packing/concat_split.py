@@ -13,6 +13,7 @@ from grain.dataset.chunk import END, Chunk
 from grain.dataset.element_spec import get_element_spec
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
+from grain.dataset.node import written_form
 from grain.dataset.packing.packed_row import Array, Layout, Row, shown
 from grain.dataset.parent_cursor import ParentCursor
 from grain.dataset.validation import checked_iter_parent
@@ -150,6 +151,10 @@ class ConcatThenSplitIterDataset(IterDataset[dict[str, Any]]):
             "bos_features": [name for _, name in self.bos_features] or None,
             "bos_token_id": self.bos_token,
         }
+
+    def written_call(self) -> str:
+        lengths = self.fingerprint_arguments()["length_struct"]
+        return written_form.call("pack", lengths, strategy="concat_then_split")
 
     def infer_element_spec(self) -> Any:
         return self.layout.packed_spec(get_element_spec(self._parent))

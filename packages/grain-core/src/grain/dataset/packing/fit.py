@@ -13,6 +13,7 @@ from grain.dataset.chunk import END, Chunk
 from grain.dataset.element_spec import get_element_spec
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
+from grain.dataset.node import written_form
 from grain.dataset.packing.packed_row import Array, Layout, Row, shown
 from grain.dataset.parent_cursor import ParentCursor
 from grain.dataset.validation import checked_iter_parent
@@ -112,6 +113,13 @@ class PackIterDataset(IterDataset[dict[str, Any]], abc.ABC):
             "shuffle_bins_group_by_feature": self.group_by,
             "max_sequences_per_bin": self.max_sequences,
         }
+
+    def written_call(self) -> str:
+        strategy = {"FirstFitPack": "first_fit", "BestFitPack": "best_fit"}.get(
+            str(self.fingerprint_name), type(self).__qualname__
+        )
+        lengths = self.fingerprint_arguments()["length_struct"]
+        return written_form.call("pack", lengths, strategy=strategy, num_packing_bins=self.num_bins)
 
     def infer_element_spec(self) -> Any:
         return self.layout.packed_spec(get_element_spec(self._parent))
