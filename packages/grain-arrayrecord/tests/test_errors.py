@@ -168,3 +168,9 @@ def test_a_file_uri_is_a_local_path(tmp_path):
         assert source[1] == b"two"
     with pytest.raises(FileNotFoundError, match=r"nope\.array_record"):
         ArrayRecordDataSource(f"file://{tmp_path}/nope.array_record")
+
+
+def test_a_remote_file_is_not_called_damaged():
+    with pytest.raises(FileNotFoundError, match=r"s3://bucket/x.*copy the files") as caught:
+        ArrayRecordDataSource("s3://bucket/x.array_record")
+    assert "damaged" not in str(caught.value)

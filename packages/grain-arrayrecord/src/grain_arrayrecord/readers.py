@@ -190,6 +190,11 @@ def _open_error(path: str, error: RuntimeError) -> ArrayRecordFileError:
             f"{path} is a directory: give its files, for instance as "
             f"{os.path.join(path, '*.array_record')!r}."
         )
+    if "://" in path:
+        return ArrayRecordFileNotFoundError(
+            f"Cannot open {path}: ArrayRecord files are read from mounted file systems, and not by URL "
+            f"({error}). Mount the bucket, or copy the files to a local disk first."
+        )
     return ArrayRecordFileError(
         f"Cannot open {path} as ArrayRecord: {str(error) or 'no valid footer'}. The file is "
         "truncated (was its writer closed?), damaged, or of another format; write it again or "

@@ -22,6 +22,13 @@ def note_element(error: BaseException, operation: Any, index: Any, sources: str 
     )
 
 
+def note_component(error: BaseException, component: str) -> None:
+    """Add a note that names the dataset, of several that are combined, which an error comes from."""
+    note = f"{_PREFIX}read from {component}."
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
+
+
 def mark_worker_failure(error: BaseException) -> None:
     """Mark an error of the worker processes, for which no element is to blame."""
     error.is_worker_failure = True  # type: ignore[attr-defined]

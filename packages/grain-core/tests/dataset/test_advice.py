@@ -153,3 +153,57 @@ def test_what_can_only_be_iterated_over_says_what_to_make_of_it() -> None:
             grain.MapDataset.source(source)
     with pytest.raises(TypeError, match=r"It is a stream already"):
         grain.MapDataset.source(grain.MapDataset.range(3).to_iter_dataset())
+
+
+def test_the_number_of_workers_may_be_given_without_options() -> None:
+    ds = grain.MapDataset.range(3).to_iter_dataset()
+    assert "num_workers=1, per_worker_buffer_size=2" in str(
+        ds.mp_prefetch(num_workers=1, per_worker_buffer_size=2)
+    )
+    assert ds.mp_prefetch(num_workers=0) is ds
+    with pytest.raises(TypeError, match="Give either: mp_prefetch"):
+        ds.mp_prefetch(grain.MultiprocessingOptions(num_workers=1), num_workers=2)
+    with pytest.raises(TypeError, match=r"write mp_prefetch\(num_workers=2\)"):
+        ds.mp_prefetch(2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("strategy", ["first_fit", "best_fit"])
+def test_packing_elements_that_are_too_long_says_how_to_cut_them(strategy) -> None:
+    ds = grain.MapDataset.source([{"tokens": np.arange(9)}]).to_iter_dataset()
+    with pytest.raises(ValueError, match="must be truncated") as raised:
+        next(iter(ds.pack({"tokens": 4}, strategy=strategy)))
+    advice = raised.value.__notes__[0]
+    assert "`.map(lambda e: e | {'tokens': e['tokens'][:4]})`" in advice
+    cut = ds.map(lambda e: e | {"tokens": e["tokens"][:4]})
+    assert len(list(cut.pack({"tokens": 4}, strategy=strategy))) == 1
+
+
+def fail(x: int) -> int:
+    raise ValueError(f"no {x}")
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("level", ["by index", "map", "iter", "workers"])
+def test_an_error_inside_of_a_mixture_names_the_component(named, level) -> None:
+    parts: Any = [grain.MapDataset.range(5), grain.MapDataset.range(5).map(fail)]
+    if level == "iter":
+        parts = [part.to_iter_dataset() for part in parts]
+    given = {"code": parts[0], "web": parts[1]} if named else parts
+    kind = grain.IterDataset if level == "iter" else grain.MapDataset
+    ds: Any = kind.mix(given)  # type: ignore[arg-type]
+    if level == "workers":
+        ds = ds.to_iter_dataset().mp_prefetch(num_workers=1)
+    with pytest.raises(ValueError, match="no 0") as raised:
+        ds[1] if level == "by index" else list(ds)
+    component = "'web'" if named else "1"
+    assert f"grain: read from component {component} of the mixture." in raised.value.__notes__
+    assert any("fail" in note for note in raised.value.__notes__)
+
+
+def test_an_error_inside_of_a_concatenation_names_the_dataset() -> None:
+    ds = grain.MapDataset.concatenate(
+        [grain.MapDataset.range(2), grain.MapDataset.range(2).map(fail)]
+    )
+    with pytest.raises(ValueError, match="no 0") as raised:
+        list(ds)
+    assert any("read from dataset 1 of" in note for note in raised.value.__notes__)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from grain._exceptions import note_component
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.fingerprint.changes import allowed_changes, difference, warn_of_mixture
 from grain.dataset.iter_dataset import IterDataset
@@ -100,6 +101,10 @@ def _weights_by_name(
     return [weights[name] for name in names]
 
 
+def _component(names: Sequence[str] | None, number: int) -> str:
+    return repr(names[number]) if names else str(number)
+
+
 def _written_mix(kind: str, names: Sequence[str] | None, weights: Sequence[float]) -> str:
     if all(isinstance(weight, int) for weight in weights):
         divisor = math.gcd(*map(int, weights))
@@ -145,6 +150,9 @@ class MixedMapDataset(ManyParentsMapDataset[T]):
 
     def written_names(self) -> Sequence[str]:
         return self.names or ()
+
+    def describe_component(self, number: int) -> str:
+        return f"component {_component(self.names, number)} of the mixture"
 
     def __repr__(self) -> str:
         # The text of google/grain, which states of a loader over this dataset contain.
@@ -391,6 +399,8 @@ class MixedDatasetIterator(ChunkIterator[T]):
                 try:
                     chunk = self._parents[number].next_chunk(limit)
                 except Exception as error:
+                    component = _component(self._names, number)
+                    note_component(error, f"component {component} of the mixture")
                     self._index += 1
                     self._snapshots[number] = _constant(self._parents[number].get_state())
                     made = self._chunk_of(elements, first, before, history, live)

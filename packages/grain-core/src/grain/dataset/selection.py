@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from grain import transforms
-from grain._exceptions import as_failure, note_element
+from grain._exceptions import as_failure, note_component, note_element
 from grain.dataset.chunk import PartialRead
 from grain.dataset.combined import CombinedReader, combine, read_scattered, read_scattered_columns
 from grain.dataset.map_dataset import IndexedMapDataset, MapDataset, array_of_one
@@ -64,10 +64,24 @@ class ManyParentsMapDataset(IndexedMapDataset[T]):
 
     def read_one(self, index: int) -> Any:
         chosen, parent_index = self.select_one(index)
-        return self._reader.nodes[chosen].read_one(parent_index)
+        try:
+            return self._reader.nodes[chosen].read_one(parent_index)
+        except Exception as error:
+            note_component(error, self.describe_component(chosen))
+            raise
 
     def read_many(self, indices: IndexArray) -> list[Any]:
-        return read_scattered(self._reader, *self.select(indices)) if indices.size else []
+        if not indices.size:
+            return []
+        chosen, parent_indices = self.select(indices)
+        elements = read_scattered(self._reader, chosen, parent_indices)
+        if isinstance(elements, PartialRead):
+            note_component(elements.error, self.describe_component(int(chosen[len(elements)])))
+        return elements
+
+    def describe_component(self, number: int) -> str:
+        """Return one of the parents, for messages."""
+        return f"dataset {number} of {self}"
 
     def read_columns(self, indices: IndexArray) -> Any:
         if not indices.size or not self.is_columnar:

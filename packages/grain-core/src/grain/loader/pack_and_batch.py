@@ -76,7 +76,7 @@ class PackAndBatchOperation:
             raise ValueError(
                 "Inputs to PackAndBatchOperation must be truncated to max length. Got features of "
                 f"lengths {[len(value) for value in values]} for length_struct="
-                f"{self.length_struct}."
+                f"{self.length_struct}. Cut them with a transformation before this operation."
             )
         return values
 

@@ -341,10 +341,17 @@ def _check_lengths(layout: Layout, values: list[Array]) -> None:
     ]
     if exceeding:
         # Message kept from google/grain 0.2.18
-        raise ValueError(
+        error = ValueError(
             "Inputs to PackedBatch must be truncated to max length. Exceeds: (feature_path, "
             f"feature_length, max_length) = {exceeding}"
         )
+        path, _, length = exceeding[0]
+        error.add_note(
+            f"Cut them before packing, for instance with `.map(lambda e: e | {{{path[-1]!r}: "
+            f"e[{path[-1]!r}][:{length}]}})`, drop them with `.filter`, or split them over rows "
+            'with `.pack(..., strategy="concat_then_split")`.'
+        )
+        raise error
 
 
 def _group(cells: Array) -> float:
