@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import sys
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -321,3 +324,29 @@ def test_an_element_of_unknown_size_is_an_element_like_others(size: str) -> None
     element: Any = Secretive() if size == "raises" else deep
     ds = grain.MapDataset.source([element] * 9).to_iter_dataset().map(lambda x: 1)
     assert list(ds) == [1] * 9
+
+
+SHARED = {
+    "chunks": lambda: grain.MapDataset.range(3000).to_iter_dataset(INLINE).map(lambda x: x),
+    "threads": lambda: grain.MapDataset.range(3000).to_iter_dataset().map(lambda x: x),
+    "window shuffle": lambda: grain.experimental.WindowShuffleIterDataset(
+        grain.MapDataset.range(3000).to_iter_dataset(INLINE), window_size=7, seed=1
+    ),
+    "workers": lambda: (
+        grain.MapDataset.range(3000)
+        .to_iter_dataset()
+        .mp_prefetch(grain.MultiprocessingOptions(num_workers=1))
+    ),
+}
+
+
+@pytest.mark.parametrize("make", SHARED.values(), ids=SHARED.keys())
+def test_threads_that_share_an_iterator_receive_every_element_once(make):
+    switch_interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with iter(make()) as iterator, ThreadPoolExecutor(4) as threads:
+            found = list(threads.map(lambda _: list(iterator), range(4)))
+    finally:
+        sys.setswitchinterval(switch_interval)
+    assert sorted(itertools.chain(*found)) == list(range(3000))

@@ -85,3 +85,18 @@ def test_the_variables_are_read_when_plugins_are_first_needed(three, monkeypatch
     manager = PluginManager(distributions=three.distributions)
     monkeypatch.setenv("GRAIN_PLUGINS_DISABLE", "grain-a")
     assert [p.name for p in manager.plugins() if p.status is Status.BLOCKED] == ["a"]
+
+
+@pytest.mark.parametrize("distribution", ["grain-parquet-evil", "parquet", "Grain.Evil"])
+def test_the_name_of_a_published_plugin_allows_no_other_distribution(distribution):
+    settings = Settings(allowed=frozenset({"parquet"}))
+    assert settings.blocks("parquet", "grain-parquet") == ""
+    assert settings.blocks("parquet", "Grain_Parquet") == ""
+    assert settings.blocks("parquet", distribution) == (
+        "GRAIN_PLUGINS allows only 'parquet', and 'parquet' there means 'grain-parquet'"
+    )
+
+
+def test_a_distribution_with_the_entry_point_of_a_published_plugin_is_allowed_by_its_own_name():
+    settings = Settings(allowed=frozenset({"grain-evil"}))
+    assert settings.blocks("parquet", "Grain_Evil") == ""

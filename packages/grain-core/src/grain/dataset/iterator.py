@@ -6,6 +6,7 @@ import abc
 import contextlib
 import copy
 import functools
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from operator import length_hint
@@ -184,6 +185,8 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
         # Set after workers failed, which no element is to blame for: the state of the last element.
         self._before_failure: Callable[[], Any] | None = None
         self._anchor: _Anchor | None = None
+        # Held while `next` pulls a chunk; reentrant, as a user's function may call `next` again.
+        self._pulling = threading.RLock()
 
     @abc.abstractmethod
     def _pull(self, limit: int) -> Chunk:
@@ -213,6 +216,14 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
             del self
 
     def _advance(self) -> T:
+        """Return the next element, from a new chunk; threads that share an iterator take turns."""
+        with self._pulling:
+            element: T
+            for element in self._remaining:  # Another thread has pulled a chunk in the meantime.
+                return element
+            return self._pull_first()
+
+    def _pull_first(self) -> T:
         """Pull a chunk and return its first element."""
         self._assert_not_closed()
         replays = False

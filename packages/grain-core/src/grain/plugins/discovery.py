@@ -6,6 +6,7 @@ A broken plugin never raises here; its record carries the status, the reason and
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +15,7 @@ from typing import Any
 import pluggy
 
 from grain.plugins.diagnostics import one_line
+from grain.plugins.first_party import KNOWN_PLUGINS
 from grain.plugins.metadata import (
     CORE,
     ISOLATED,
@@ -44,6 +46,8 @@ EVERY = "*"
 _FALSE = frozenset({"", "0", "false", "no", "off"})
 
 GROUP = "grain.plugins"
+
+_PUBLISHED = {known.name: known.distribution for known in KNOWN_PLUGINS}
 
 SPEC_HOOKS: dict[str, frozenset[Kind]] = {
     "grain_sources": SOURCE_KINDS,
@@ -83,10 +87,22 @@ class Settings:
         )
 
     def blocks(self, name: str, distribution: str | None) -> str:
-        """Return the reason why the plugin may not be used, or an empty string."""
+        """Return the reason why the plugin may not be used, or an empty string.
+
+        The name of a published plugin allows that plugin alone, not another distribution that gives an
+        entry point the same name.
+        """
         names = {normalise(name), normalise(distribution or name), EVERY}
-        if self.allowed is not None and not names & self.allowed:
-            return f"{ALLOW} allows only {', '.join(map(repr, sorted(self.allowed)))}"
+        published = _PUBLISHED.get(normalise(name))
+        foreign = (
+            None not in (published, distribution) and normalise(distribution or "") != published
+        )
+        allowing = names - {normalise(name)} if foreign else names
+        if self.allowed is not None and not allowing & self.allowed:
+            reason = f"{ALLOW} allows only {', '.join(map(repr, sorted(self.allowed)))}"
+            if names & self.allowed:
+                reason += f", and {normalise(name)!r} there means {published!r}"
+            return reason
         for disabled in sorted(names & self.disabled):
             return f"{DISABLE} names {disabled!r}"
         return ""
@@ -241,8 +257,9 @@ def _hooks_of(holder: Any) -> Any:
 
 
 def _refuse_twice(field: str, values: list[str]) -> None:
+    counts = Counter(values)
     for value in values:
-        if values.count(value) > 1:
+        if counts[value] > 1:
             raise ValueError(f"two of its specs have {value!r} as {field}")
 
 
