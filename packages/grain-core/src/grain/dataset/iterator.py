@@ -221,9 +221,9 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
             element: T
             for element in self._remaining:  # Another thread has pulled a chunk in the meantime.
                 return element
-            return self._pull_first()
+            return self._start_chunk()
 
-    def _pull_first(self) -> T:
+    def _start_chunk(self) -> T:
         """Pull a chunk and return its first element."""
         self._assert_not_closed()
         replays = False

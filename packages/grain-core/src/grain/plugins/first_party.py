@@ -65,6 +65,7 @@ KNOWN_NAMES = tuple(name for plugin in KNOWN_PLUGINS for name in plugin.public_n
 """Every public name of a published plugin, installed or not."""
 
 OWN_NAMES = {
+    "ColumnarDataSource": "grain.sources",
     "RandomAccessDataSource": "grain.sources",
     "RangeDataSource": "grain.sources",
     "open": "grain.sources",
