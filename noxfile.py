@@ -24,6 +24,10 @@ PLUGINS = sorted(
     file.parent.name for file in ROOT.glob("packages/*/pyproject.toml") if file.parent.name != CORE
 )
 PACKAGES = [CORE, *PLUGINS]
+# Ray takes hundreds of megabytes: sessions other than its own install its plugin without it, so that tests
+# which need a cluster are skipped there.
+RAY = "grain-ray"
+LIGHT_PLUGINS = [name for name in PLUGINS if name != RAY]
 EXAMPLES = sorted(file.parent for file in ROOT.glob("examples/*/pyproject.toml"))
 SETTINGS = nox.project.load_toml(ROOT / "pyproject.toml")
 PROJECT = nox.project.load_toml(ROOT / f"packages/{CORE}/pyproject.toml")
@@ -185,7 +189,8 @@ def revision_environment(session: nox.Session, revision: str) -> str:
 
 def install_everything(session: nox.Session, group: str) -> None:
     """Install all packages with all extras, the example plugins, and a dependency group."""
-    session.install(*checkout(*PLUGINS, extras="all"), *map(str, EXAMPLES), *needs(group))
+    session.install(*checkout(*LIGHT_PLUGINS, extras="all"), *map(str, EXAMPLES), *needs(group))
+    session.install("--no-deps", f"{ROOT}/packages/{RAY}")
     session.run("python", "tools/check_install.py", *PACKAGES)
 
 
@@ -203,7 +208,8 @@ def run_tests(session: nox.Session) -> None:
 
 CHECKED = {
     folder.name: folder
-    for folder in external_plugins() or [*(ROOT / "packages" / name for name in PLUGINS), *EXAMPLES]
+    for folder in external_plugins()
+    or [*(ROOT / "packages" / name for name in LIGHT_PLUGINS), *EXAMPLES]
 }
 
 
@@ -338,14 +344,15 @@ def foreign_core(session: nox.Session) -> None:
 @nox.session
 def import_time(session: nox.Session) -> None:
     """Check that importing grain takes at most 1.5 times `import numpy` and loads nothing heavy."""
-    session.install(*checkout(*PLUGINS, extras="all"))
+    session.install(*checkout(*LIGHT_PLUGINS, extras="all"))
+    session.install("--no-deps", f"{ROOT}/packages/{RAY}")
     session.run("python", "tools/import_time.py", *session.posargs)
 
 
 @nox.session
 def parity(session: nox.Session) -> None:
     """Compare this project with the recorded facts, and the recorded facts with the reference."""
-    session.install(*checkout(*PLUGINS), *needs("test"))
+    session.install(*checkout(*LIGHT_PLUGINS), *needs("test"))
     session.run("pytest", *(session.posargs or ["tests/parity"]), env=KEEP_BYTECODE)
     # Both have the import name `grain`, so the reference has a separate environment.
     reference = pathlib.Path(session.create_tmp()).absolute() / "reference"
@@ -377,6 +384,22 @@ def checkpoints(session: nox.Session) -> None:
 
 
 @nox.session
+def ray(session: nox.Session) -> None:
+    """Run the tests of grain-ray with Ray, on clusters on this machine; arguments for pytest follow `--`."""
+    session.install(*checkout(RAY), *needs("test"))
+    session.run("python", "tools/check_install.py", CORE, RAY)
+    arguments = session.posargs or [f"packages/{RAY}/tests"]
+    session.run("pytest", *arguments, env=KEEP_BYTECODE | {"GRAIN_RAY": "everything"})
+
+
+@nox.session
+def chaos_ray(session: nox.Session) -> None:
+    """Kill actors, nodes and the head of a Ray cluster under pipelines; `-- --seconds 20` for less."""
+    session.install(*checkout(RAY))
+    session.run("python", "tools/chaos_ray.py", *session.posargs, env=KEEP_BYTECODE)
+
+
+@nox.session
 def soak(session: nox.Session) -> None:
     """Run worker processes for ten minutes and check for leaks; `-- --seconds 60` for less."""
     session.install(*checkout())
@@ -400,7 +423,7 @@ def compare(session: nox.Session) -> None:
 @nox.session
 def faults(session: nox.Session) -> None:
     """Try to break the library at length, and write docs/reliability.md; `-- --scale 0.01` for a look."""
-    session.install(*checkout(*PLUGINS), str(ROOT / "examples/grain-jsonl"), *needs("test"))
+    session.install(*checkout(*LIGHT_PLUGINS), str(ROOT / "examples/grain-jsonl"), *needs("test"))
     session.run("python", "tools/faults.py", *session.posargs, env=KEEP_BYTECODE)
 
 

@@ -17,6 +17,7 @@ HEAVY: dict[str, set[str]] = {
     "grain-parquet": {"pyarrow", "fsspec"},
     "grain-tfds": {"array_record", "tensorflow_datasets"},
     "grain-inmemory": set(),
+    "grain-ray": {"ray"},
 }
 # Modules of indirect dependencies.
 INDIRECT = {

@@ -19,11 +19,13 @@ FORBIDDEN = (
     "grain_arrayrecord",
     "grain_inmemory",
     "grain_parquet",
+    "grain_ray",
     "grain_tfds",
     "jax",
     "orbax",
     "pyarrow",
     "pytest",
+    "ray",
     "tensorflow",
     "tensorflow_datasets",
 )

@@ -62,10 +62,20 @@ def plugin(name: str) -> None:
                 np.testing.assert_equal(list(iterator), list(shuffled))
 
 
+def executor() -> None:
+    """Check that the Ray executor is found by its name and joins no cluster that was not named."""
+    names = {spec.name for plugin in grain.plugins.plugins() for spec in plugin.specs}
+    ray_executor = importlib.import_module("grain_ray").RayExecutor
+    if "ray" not in names or ray_executor(address="auto", num_workers=2).capacity != 2:
+        raise SystemExit(f"the executor of grain-ray is not among {sorted(names)}")
+
+
 def main(distribution: str) -> int:
     """Run all checks."""
     core()
-    if distribution != "grain-core":
+    if distribution == "grain-ray":
+        executor()
+    elif distribution != "grain-core":
         plugin(distribution.removeprefix("grain-"))
     print(f"{distribution}: works")
     return 0

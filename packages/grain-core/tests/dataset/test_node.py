@@ -27,7 +27,14 @@ from grain.dataset.stages import STAGES, StageIterDataset
 
 from ..helpers.pipelines import with_workers
 
-LIBRARY = ("grain", "grain_arrayrecord", "grain_inmemory", "grain_parquet", "grain_tfds")
+LIBRARY = (
+    "grain",
+    "grain_arrayrecord",
+    "grain_inmemory",
+    "grain_parquet",
+    "grain_ray",
+    "grain_tfds",
+)
 
 # Bases whose subclasses are used.
 BASES = {"TransformMapDataset", "TransparentIterDataset"}

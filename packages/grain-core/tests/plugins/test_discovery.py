@@ -24,7 +24,7 @@ def test_without_plugins_there_is_an_empty_list_and_no_problem(site) -> None:
     assert manager.plugins() == ()
     assert manager.problems() == []
     assert manager.public_names() == []
-    assert len(manager.not_installed()) == 4
+    assert len(manager.not_installed()) == 5
 
 
 def test_a_good_plugin_is_available_until_its_target_is_used_and_then_loaded(site) -> None:

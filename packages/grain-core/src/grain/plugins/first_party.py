@@ -59,6 +59,11 @@ KNOWN_PLUGINS = (
         distribution="grain-inmemory",
         public_names=("InMemoryDataSource", "SharedMemoryDataSource"),
     ),
+    KnownPlugin(
+        name="ray",
+        distribution="grain-ray",
+        public_names=(),
+    ),
 )
 
 KNOWN_NAMES = tuple(name for plugin in KNOWN_PLUGINS for name in plugin.public_names)

@@ -1,0 +1,453 @@
+"""The actors of one gateway: start, dispatch, loss, replacement, resizing.
+
+Tasks without affinity wait in one queue; every ready actor has a few of them, so that it is never idle
+between two, and the number is reduced when results are so large that they would fill the object store.
+Tasks with affinity go to the actor of their affinity at once, in order. An actor computes its tasks in the
+order in which it received them, so the first one it has is the one that is being computed.
+
+Loss: the task that an actor was computing, and all of its tasks with affinity, are reported as lost; its
+other tasks return to the front of the queue. A replacement receives the job and all definitions before any
+task. An affinity whose actor was lost while it had no task is remembered: its next task is reported as lost,
+since the position that the actor held is gone. An idle actor that was not heard of for a while is called
+before it gets a task, so that a task is not blamed for the end of an actor that was gone before. Actors that
+are lost before they are ready are replaced with increasing delays.
+
+Threads: methods may be called from any thread; replies of actors are handled in threads of the fleet.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import functools
+import threading
+import time
+from collections import deque
+from typing import Any
+
+from grain.execution.processes.error_report import ErrorReport, report
+from grain.memory import allocation
+from grain_ray.cluster import ActorHandle, Cluster, NodeLostError
+from grain_ray.messages import (
+    ActorInfo,
+    Definition,
+    Reply,
+    Submit,
+    TaskOutcome,
+    error_reply,
+    loss_reply,
+)
+from grain_ray.payload import Payload, own, unpack
+
+Future = concurrent.futures.Future
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FleetOptions:
+    """Size and limits of a fleet.
+
+    Attributes:
+        count: Number of actors at first.
+        max_bytes: Most bytes of results that may be in the object store.
+        depth: Tasks that an actor has at a time, at most.
+        first_delay: Seconds before an actor that did not start is started again; doubled each time.
+        max_delay: Longest delay.
+        start_failures: Actors in a row that may be lost before they are ready.
+        trust_seconds: Time after its last reply for which an idle actor is taken to be alive.
+    """
+
+    count: int
+    max_bytes: int
+    depth: int = 2
+    first_delay: float = 0.5
+    max_delay: float = 15.0
+    start_failures: int = 3
+    trust_seconds: float = 0.5
+
+
+class _Task:
+    """A task of the fleet."""
+
+    __slots__ = ("affinity", "future", "payload")
+
+    def __init__(self, payload: Payload, affinity: int | None):
+        self.payload = payload
+        self.affinity = affinity
+        self.future: Future[Reply] = Future()
+
+    def reply(self, reply: Reply) -> None:
+        """Reply, unless the task was cancelled."""
+        with contextlib.suppress(concurrent.futures.InvalidStateError):
+            self.future.set_result(reply)
+
+
+class _Actor:
+    """An actor and its tasks, in the order in which it computes them."""
+
+    __slots__ = (
+        "affinities",
+        "handle",
+        "heard",
+        "host",
+        "index",
+        "pid",
+        "probed",
+        "retiring",
+        "tasks",
+    )
+
+    def __init__(self, index: int, handle: ActorHandle):
+        self.index = index
+        self.handle = handle
+        self.pid = 0  # 0 until it is ready
+        self.host = ""
+        self.tasks: deque[_Task] = deque()
+        self.affinities: set[int] = set()
+        self.retiring = False
+        self.heard = 0.0  # time of its last reply
+        self.probed = False  # whether it was called to find out that it is alive
+
+
+class Fleet:
+    """Actors that compute the tasks of one pool.
+
+    Args:
+        cluster: Starts actors.
+        options: Size and limits.
+        job: The job, loaded by every actor.
+        setting: `sys.path` and environment of actors.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: FleetOptions,
+        job: Payload,
+        setting: tuple[list[str], dict[str, str]],
+    ):
+        self._cluster = cluster
+        self._options = options
+        self._setting = setting
+        self._job = cluster.share(job)
+        self._lock = threading.RLock()
+        self._handlers = concurrent.futures.ThreadPoolExecutor(2, "grain-fleet")
+        self._actors: dict[int, _Actor] = {}
+        self._queue: deque[_Task] = deque()
+        self._tasks: set[_Task] = set()
+        self._definitions: dict[int, Definition] = {}
+        self._bound: dict[int, _Actor] = {}
+        # Affinities whose actor was lost while it had no task of theirs.
+        self._forgotten: set[int] = set()
+        self._unbound: deque[_Task] = deque()
+        self._waiting_for_actor: list[Future[Any]] = []
+        self._count = options.count
+        self._result_bytes = 0
+        self._start_failures = 0
+        self._timers: set[threading.Timer] = set()
+        self._failure: ErrorReport | None = None
+        self._closed = False
+        self.losses = 0
+        with self._lock:
+            self._start_missing()
+
+    @property
+    def capacity(self) -> int:
+        """Number of actors that are ready."""
+        return sum(1 for actor in list(self._actors.values()) if actor.pid and not actor.retiring)
+
+    # Tasks
+
+    def submit(self, message: Submit) -> Future[Reply]:
+        """Submit a task; the future has its reply. Cancelling it skips a task that was not sent."""
+        task = _Task(message.task, message.affinity)
+        with self._lock:
+            if self._failure is not None:
+                task.reply(error_reply(self._failure))
+                return task.future
+            self._tasks.add(task)
+            task.future.add_done_callback(lambda _: self._tasks.discard(task))
+            if task.affinity is None:
+                self._queue.append(task)
+            elif task.affinity in self._forgotten:
+                self._forgotten.discard(task.affinity)
+                task.reply(loss_reply(-1, "the actor that held its position was lost", False))
+            else:
+                self._unbound.append(task)
+            self._dispatch()
+        return task.future
+
+    def define(self, message: Definition) -> None:
+        """Give actors a part, before any later task."""
+        with self._lock:
+            self._definitions[message.number] = message
+            for actor in self._ready():
+                if message.affinity is None or message.affinity in actor.affinities:
+                    actor.handle.call("define", message.number, message.part)
+
+    def release(self, number: int) -> None:
+        """Remove a part from all actors."""
+        with self._lock:
+            message = self._definitions.pop(number, None)
+            affinity = None if message is None else message.affinity
+            for actor in self._ready():
+                if affinity is None or affinity in actor.affinities:
+                    actor.handle.call("release", number)
+            if affinity is not None:
+                self._forgotten.discard(affinity)
+                bound = self._bound.pop(affinity, None)
+                if bound is not None:
+                    bound.affinities.discard(affinity)
+
+    def resize(self, count: int) -> None:
+        """Change the number of actors; those that are too many finish their tasks first."""
+        with self._lock:
+            self._count = count
+            active = [actor for actor in self._actors.values() if not actor.retiring]
+            # Actors without a position to lose go first, among them those that have least to do.
+            active.sort(key=lambda a: (a.pid != 0, len(a.affinities), len(a.tasks), -a.index))
+            for actor in active[: max(0, len(active) - count)]:
+                actor.retiring = True
+                self._retire_if_idle(actor)
+            self._start_missing()
+            self._dispatch()
+
+    def describe(self) -> Future[list[ActorInfo]]:
+        """Return a future of the list of actors, once one is ready."""
+        found: Future[list[ActorInfo]] = Future()
+        with self._lock:
+            self._waiting_for_actor.append(found)
+            self._answer_descriptions()
+        return found
+
+    def close(self) -> None:
+        """End all actors."""
+        with self._lock:
+            self._closed = True
+            for timer in self._timers:
+                timer.cancel()
+            for actor in self._actors.values():
+                actor.handle.kill()
+            self._actors.clear()
+        self._handlers.shutdown(wait=False, cancel_futures=True)
+
+    # All methods below are called with the lock held.
+
+    def _ready(self) -> list[_Actor]:
+        return [actor for actor in self._actors.values() if actor.pid]
+
+    def _dispatch(self, alive: _Actor | None = None) -> None:
+        """Send tasks to actors as far as the limits allow; `alive` has just replied."""
+        self._bind()
+        while self._queue:
+            actors = [a for a in self._ready() if not (a.retiring or a.probed)]
+            if not actors:
+                return
+            actor = min(actors, key=lambda actor: len(actor.tasks))
+            if len(actor.tasks) >= self._depth(len(actors)) or not self._store_has_room():
+                return
+            if not actor.tasks and actor is not alive and self._is_doubtful(actor):
+                self._probe(actor)
+                continue
+            task = self._queue.popleft()
+            if not task.future.done():  # It may have been cancelled.
+                self._send(actor, task)
+
+    def _is_doubtful(self, actor: _Actor) -> bool:
+        return time.monotonic() - actor.heard > self._options.trust_seconds
+
+    def _probe(self, actor: _Actor) -> None:
+        actor.probed = True
+        future = actor.handle.call("ping")
+        future.add_done_callback(functools.partial(self._hand_over, self._probe_done, actor))
+
+    def _probe_done(self, actor: _Actor, future: Future[None]) -> None:
+        error = future.exception()
+        with self._lock:
+            if error is not None:
+                self._lose(actor, error)
+                return
+            actor.probed, actor.heard = False, time.monotonic()
+            self._dispatch(actor)
+
+    def _depth(self, actors: int) -> int:
+        if actors * self._options.depth * self._result_bytes <= self._options.max_bytes:
+            return self._options.depth
+        return 1
+
+    def _store_has_room(self) -> bool:
+        sent = sum(len(actor.tasks) for actor in self._actors.values())
+        return sent == 0 or (sent + 1) * self._result_bytes <= self._options.max_bytes
+
+    def _bind(self) -> None:
+        """Send tasks with affinity to the actor of their affinity, or bind it to another one."""
+        held: deque[_Task] = deque()
+        while self._unbound:
+            task = self._unbound.popleft()
+            assert task.affinity is not None
+            actor = self._bound.get(task.affinity)
+            if actor is None:
+                ready = [actor for actor in self._ready() if not actor.retiring]
+                if not ready:
+                    held.append(task)
+                    continue
+                actor = min(ready, key=lambda a: (len(a.affinities), a.index))
+                self._bound[task.affinity] = actor
+                actor.affinities.add(task.affinity)
+                for message in self._definitions.values():
+                    if message.affinity == task.affinity:
+                        actor.handle.call("define", message.number, message.part)
+            self._send(actor, task)
+        self._unbound = held
+
+    def _send(self, actor: _Actor, task: _Task) -> None:
+        actor.tasks.append(task)
+        future = actor.handle.call("run", task.payload)
+        future.add_done_callback(functools.partial(self._hand_over, self._finish, actor, task))
+
+    def _hand_over(self, handler: Any, *arguments: Any) -> None:
+        """Handle a reply in a thread of the fleet, not in the cluster's, which must not be delayed."""
+        with contextlib.suppress(RuntimeError):  # The fleet was closed.
+            self._handlers.submit(handler, *arguments)
+
+    def _finish(self, actor: _Actor, task: _Task, future: Future[Reply]) -> None:
+        error = future.exception()
+        if error is not None:
+            with self._lock:
+                self._lose(actor, error)
+            return
+        reply = Reply(*future.result())
+        if reply.outcome is TaskOutcome.VALUE and not task.future.done():
+            # The store's memory is read-only and must be free for the next result.
+            payload = Payload(*reply.content)
+            reply = reply._replace(content=own(payload, allocation.allocate))
+            self._result_bytes = max(payload.nbytes, int(0.9 * self._result_bytes))
+        del future
+        with self._lock:
+            with contextlib.suppress(ValueError):
+                actor.tasks.remove(task)
+            actor.heard = time.monotonic()
+            self._retire_if_idle(actor)
+            self._dispatch()
+            capacity = self.capacity
+        task.reply(reply._replace(outcome=TaskOutcome(reply.outcome), capacity=capacity))
+
+    # Actors
+
+    def _start_missing(self) -> None:
+        active = sum(1 for actor in self._actors.values() if not actor.retiring)
+        for _ in range(self._count - active):
+            index = next(i for i in range(len(self._actors) + 1) if i not in self._actors)
+            self._start(index)
+
+    def _start(self, index: int) -> None:
+        handle = self._cluster.start(index, (index, self._options.count, *self._setting))
+        actor = _Actor(index, handle)
+        self._actors[index] = actor
+        future = handle.call("load", self._job)
+        future.add_done_callback(functools.partial(self._hand_over, self._started, actor))
+
+    def _started(self, actor: _Actor, future: Future[Reply]) -> None:
+        error = future.exception()
+        with self._lock:
+            if error is not None:
+                self._lose(actor, error)
+                return
+            reply = Reply(*future.result())
+            if reply.outcome is not TaskOutcome.VALUE:
+                self._fail(ErrorReport(*reply.content))
+                return
+            if self._actors.get(actor.index) is not actor:
+                return
+            self._start_failures = 0
+            actor.heard = time.monotonic()
+            actor.pid, actor.host = unpack(Payload(*reply.content))
+            for message in self._definitions.values():
+                if message.affinity is None:
+                    actor.handle.call("define", message.number, message.part)
+            self._retire_if_idle(actor)
+            self._answer_descriptions()
+            self._dispatch()
+
+    def _answer_descriptions(self) -> None:
+        ready = self._ready()
+        if not ready:
+            return
+        infos = [ActorInfo(a.index, a.host, a.pid, len(a.tasks)) for a in ready]
+        for found in self._waiting_for_actor:
+            found.set_result(infos)
+        self._waiting_for_actor.clear()
+
+    def _retire_if_idle(self, actor: _Actor) -> None:
+        if not actor.retiring or actor.tasks or self._actors.get(actor.index) is not actor:
+            return
+        del self._actors[actor.index]
+        self._forget_affinities(actor)
+        actor.handle.kill()
+
+    def _forget_affinities(self, actor: _Actor) -> None:
+        for affinity in actor.affinities:
+            del self._bound[affinity]
+            self._forgotten.add(affinity)
+
+    def _lose(self, actor: _Actor, error: BaseException) -> None:
+        """Report and requeue the tasks of an actor that is gone, and start another one."""
+        if self._actors.get(actor.index) is not actor:
+            return
+        del self._actors[actor.index]
+        self.losses += 1
+        actor.handle.kill()  # It may be alive and unreachable.
+        self._forget_affinities(actor)
+        # The loss may be that of a whole node, and then no task is to blame.
+        for other in self._actors.values():
+            other.heard = 0.0
+        blameless = isinstance(error, NodeLostError)
+        cause = str(error)
+        requeued: list[_Task] = []
+        for position, task in enumerate(actor.tasks):
+            started = position == 0 and not blameless
+            if task.affinity is None and not started:
+                requeued.append(task)
+                continue
+            if task.affinity is not None:
+                self._forgotten.discard(task.affinity)
+            task.reply(loss_reply(actor.index, cause, started)._replace(capacity=self.capacity))
+        self._queue.extendleft(reversed(requeued))
+        if self._closed or actor.retiring:
+            return
+        if actor.pid:
+            self._start_missing()
+            self._dispatch()
+        else:
+            self._start_later(cause)
+
+    def _start_later(self, cause: str) -> None:
+        self._start_failures += 1
+        if self._start_failures > self._options.start_failures and not self._ready():
+            error = RuntimeError(
+                f"{self._start_failures} Ray actors in a row were lost before they could load the job; the "
+                f"last one: {cause}. See Ray's logs of the workers, and check `ray_remote_args` and "
+                "`runtime_env`."
+            )
+            self._fail(report(error, where="the gateway"))
+            return
+        delay = self._options.first_delay * 2 ** (self._start_failures - 1)
+        timer = threading.Timer(min(delay, self._options.max_delay), self._retry_start)
+        timer.daemon = True
+        self._timers.add(timer)
+        timer.start()
+
+    def _retry_start(self) -> None:
+        with self._lock:
+            self._timers = {timer for timer in self._timers if timer.is_alive()}
+            if not self._closed and self._failure is None:
+                self._start_missing()
+
+    def _fail(self, failure: ErrorReport) -> None:
+        """Reply to all tasks with an error that no other actor would avoid."""
+        self._failure = failure
+        for task in list(self._tasks):
+            task.reply(error_reply(failure))
+        for found in self._waiting_for_actor:
+            found.set_result([])
+        self._waiting_for_actor.clear()

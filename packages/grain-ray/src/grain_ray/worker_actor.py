@@ -1,0 +1,88 @@
+"""The actor that computes tasks: the counterpart of a local worker process.
+
+It has no restarts and no retries of its own. Every method returns a reply, also for an error of the user's
+code, so that an exception of a call always means that the actor or its result was lost.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from grain.execution.processes import array_pickling
+from grain.execution.processes.bootstrap_guard import set_in_worker
+from grain.execution.processes.error_report import ErrorReport, report
+from grain.memory.malloc import configure_malloc
+from grain_ray.messages import Reply, error_reply, value_reply
+from grain_ray.payload import Payload, own, pack, unpack
+
+
+class WorkerActor:
+    """A job in another process, possibly on another machine.
+
+    Args:
+        index: Index of the worker.
+        count: Number of workers.
+        path: `sys.path` of the consumer; entries that exist here and are not on the path are appended.
+        environment: Variables that are set before any code of the user is imported.
+    """
+
+    def __init__(self, index: int, count: int, path: list[str], environment: dict[str, str]):
+        self._index = index
+        self._count = count
+        self._where = f"worker {index} of {count}"
+        self._compute: Callable[[Any], Any] | None = None
+        self._failed: dict[int, ErrorReport] = {}
+        self._dump = array_pickling.Dumper()
+        os.environ.update(environment)
+        sys.path += [entry for entry in path if entry not in sys.path and os.path.isdir(entry)]
+
+    def load(self, job: Payload) -> Reply:
+        """Load the job; reply with the process id and node, or with the error of the user's code."""
+        where = "unpickling the job"
+        try:
+            configure_malloc()
+            # Objects of the cluster's store are read-only, and a job may write to its arrays.
+            loaded = unpack(own(job))
+            where = "starting the job"
+            set_in_worker()
+            self._compute = loaded.start(self._index, self._count)
+        except BaseException as error:
+            return error_reply(report(error, where=f"{self._where}, {where}"))
+        return value_reply(pack(self._dump((os.getpid(), socket.gethostname()))))
+
+    def ping(self) -> None:
+        """Return, which shows that the actor is alive."""
+
+    def run(self, task: Payload) -> Reply:
+        """Compute a task."""
+        compute = self._compute
+        assert compute is not None, "the fleet calls `load` first"
+        try:
+            arguments = unpack(own(task))
+            failed = self._failed.get(arguments[0]) if self._failed else None
+            if failed is not None:
+                return error_reply(failed)
+            return value_reply(pack(self._dump(compute(arguments))))
+        except BaseException as error:
+            return error_reply(report(error, where=self._where))
+
+    def define(self, number: int, part: bytes) -> None:
+        """Add a part of the pipeline; its error is that of every task on it."""
+        assert self._compute is not None, "the fleet calls `load` first"
+        try:
+            self._compute((number, "define", part))
+        except BaseException as error:
+            self._failed[number] = report(error, where=f"{self._where}, defining a part")
+
+    def release(self, number: int) -> None:
+        """Remove a part of the pipeline."""
+        assert self._compute is not None, "the fleet calls `load` first"
+        self._failed.pop(number, None)
+        try:
+            self._compute((number, "release"))
+        except Exception:
+            return  # The part is gone; an error of its `close` has no consumer.
