@@ -14,7 +14,7 @@ from grain_ray.fleet import Fleet, FleetOptions
 from grain_ray.messages import Definition, Loss, Reply, Submit, TaskOutcome
 from grain_ray.payload import Payload, pack, unpack
 
-from .ray_fakes.clusters import ThreadCluster
+from .ray_clusters.thread_cluster import ThreadCluster
 
 SECONDS = 30
 gates: dict[str, threading.Event] = {}

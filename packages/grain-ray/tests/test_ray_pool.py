@@ -17,7 +17,7 @@ from grain_ray.fleet import FleetOptions
 from grain_ray.ray_executor import RayExecutor
 from grain_ray.ray_pool import ClusterLostError, PoolOptions, RayPool
 
-from .ray_fakes.clusters import ClusterInFolder
+from .ray_clusters.thread_cluster import ClusterInFolder
 
 
 class Worker:

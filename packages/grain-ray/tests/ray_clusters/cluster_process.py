@@ -1,0 +1,88 @@
+"""A Ray cluster of several nodes on this machine, in a process that ends them all when its input ends.
+
+Commands are lines of its standard input, results are lines of JSON: `add`, `kill NUMBER`, `kill-head`,
+`restart-head`. It ends only processes that it has started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+# Not 127.0.0.1, in whose place Ray takes an address that other machines can reach.
+HOST = "127.0.0.2"
+STORE_BYTES = 300 << 20
+
+
+class LocalCluster:
+    """The nodes, by number; the head is number 0."""
+
+    def __init__(self, cpus: int):
+        from ray.cluster_utils import Cluster
+
+        self._make = Cluster
+        self._cpus = cpus
+        self._cluster: Any = None
+        self._nodes: dict[int, Any] = {}
+        self._port: int | None = None
+
+    def start(self) -> str:
+        """Start the head; return its address."""
+        options = self._options(self._cpus) | {"include_dashboard": False}
+        if self._port is not None:
+            options["gcs_server_port"] = self._port
+        self._cluster = self._make(initialize_head=True, head_node_args=options)
+        address: str = self._cluster.address
+        self._port = int(address.rsplit(":", 1)[1])
+        return address
+
+    def add(self) -> int:
+        """Add a node; return its number."""
+        number = len(self._nodes) + 1
+        self._nodes[number] = self._cluster.add_node(**self._options(self._cpus))
+        return number
+
+    def kill(self, number: int) -> None:
+        """Kill all processes of a node."""
+        self._nodes[number].kill_all_processes(check_alive=False, allow_graceful=False)
+
+    def kill_head(self) -> None:
+        """Kill all processes of the head."""
+        self._cluster.head_node.kill_all_processes(check_alive=False, allow_graceful=False)
+
+    def stop(self) -> None:
+        """Kill all processes of all nodes."""
+        for node in [*self._nodes.values(), self._cluster.head_node]:
+            node.kill_all_processes(check_alive=False, allow_graceful=False)
+
+    def _options(self, cpus: int) -> dict[str, Any]:
+        return {"num_cpus": cpus, "node_ip_address": HOST, "object_store_memory": STORE_BYTES}
+
+
+def main(cpus: int) -> None:
+    """Run a cluster until the input ends."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # Ray prints a lot.
+    cluster = LocalCluster(cpus)
+    print(json.dumps(cluster.start()), file=answers)
+    for line in sys.stdin:
+        match line.split():
+            case ["add"]:
+                found: Any = cluster.add()
+            case ["kill", number]:
+                found = cluster.kill(int(number))
+            case ["kill-head"]:
+                found = cluster.kill_head()
+            case ["restart-head"]:
+                found = cluster.start()
+            case _:
+                found = f"unknown command {line!r}"
+        print(json.dumps(found), file=answers)
+    cluster.stop()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
