@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 
 from grain._lazy import LazyModule, PluginRegistry, lazy_names
 from grain.execution.install import install
-from grain.version import __version__
+from grain.version import __version__, __version_info__
 
 if TYPE_CHECKING:
     from grain import (
         checkpoint,
         constants,
         experimental,
+        monitoring,
         multiprocessing,
         plugins,
+        proto,
         python,
         samplers,
         sharding,
@@ -77,13 +79,16 @@ __all__ = [
     "Transformation",
     "Transformations",
     "__version__",
+    "__version_info__",
     "checkpoint",
     "config",
     "constants",
     "experimental",
     "load",
+    "monitoring",
     "multiprocessing",
     "plugins",
+    "proto",
     "python",
     "samplers",
     "sharding",
@@ -142,8 +147,10 @@ __getattr__, __dir__ = lazy_names(
         "checkpoint",
         "constants",
         "experimental",
+        "monitoring",
         "multiprocessing",
         "plugins",
+        "proto",
         "python",
         "samplers",
         "sharding",

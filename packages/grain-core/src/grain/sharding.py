@@ -6,6 +6,7 @@ import dataclasses
 import sys
 from typing import Any
 
+from grain.index.even_split import even_split as split_range
 from grain.options import checked_int
 
 
@@ -55,6 +56,18 @@ class NoSharding(ShardOptions):
 
 
 NO_SHARDING = NoSharding()
+
+
+def even_split(num_examples: int, options: ShardOptions) -> tuple[int, int]:
+    """Return the first index of a shard, and the first after it.
+
+    >>> even_split(10, ShardOptions(shard_index=1, shard_count=3))
+    (4, 7)
+    """
+    part = split_range(
+        num_examples, options.shard_index, options.shard_count, options.drop_remainder
+    )
+    return part.start, part.stop
 
 
 def checked_shard_options(options: Any) -> ShardOptions:

@@ -9,6 +9,7 @@ import numpy as np
 
 from grain import tree
 from grain._exceptions import add_note, as_failure, note_element, transform_name
+from grain._user_code import calls_user_code
 from grain.dataset.chunk import END, Chunk, PartialRead, chunk_of
 from grain.dataset.element_spec import ShapeDtypeStruct, get_element_spec
 from grain.dataset.iter_dataset import IterDataset
@@ -122,6 +123,7 @@ class BatchMapDataset(IndexedMapDataset[T]):
                 return _cut(columns, sizes)
         return self._stacked(self._parent.read_many(offsets), sizes, indices)
 
+    @calls_user_code
     def _stacked(
         self, elements: list[Any], sizes: list[int], indices: Sequence[int] | IndexArray
     ) -> list[Any]:
@@ -281,6 +283,7 @@ class BatchIterDataset(StageIterDataset[T]):
             ends.append(begin + len(chunk) - 1)
         return Transformed(batches, ends, len(elements), None)
 
+    @calls_user_code
     def make_batch(self, elements: list[Any], batches: list[Any]) -> Exception | None:
         """Append the batch of some elements to `batches`; return the error that stopped it, if any."""
         try:

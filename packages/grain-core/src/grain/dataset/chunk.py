@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from grain._user_code import calls_user_code
+
 
 class Chunk:
     """Consecutive elements of an iterator; an empty chunk is the end of the stream.
@@ -79,6 +81,7 @@ class PartialRead(list[Any]):
         self.error = error
 
 
+@calls_user_code
 def apply_each(
     function: Callable[[Any], Any], elements: list[Any], out: list[Any]
 ) -> Exception | None:

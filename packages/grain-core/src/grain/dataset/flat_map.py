@@ -11,6 +11,7 @@ import numpy as np
 
 from grain import transforms
 from grain._exceptions import add_note, as_failure, note_element, transform_name
+from grain._user_code import calls_user_code
 from grain.dataset.chunk import END, Chunk, PartialRead
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
@@ -104,6 +105,7 @@ class FlatMapMapDataset(IndexedMapDataset[T]):
             raise error
         return parts[piece] if piece < len(parts) else None
 
+    @calls_user_code
     def _split(self, element: Any) -> Sequence[Any]:
         parts = self._transform.flat_map(element)
         if not isinstance(parts, (list, tuple)):
@@ -179,6 +181,7 @@ class FlatMapDatasetIterator(ChunkIterator[T]):
         # For `_live_state`: the state before the element that was split last, and its returned pieces.
         self._last: tuple[Callable[[], Any], int] = (self._before, given)
 
+    @calls_user_code
     def _pull(self, limit: int) -> Chunk:
         pieces: list[Any] = []
         states: list[tuple[Callable[[], Any], int]] = []

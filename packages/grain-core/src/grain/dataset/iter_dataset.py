@@ -15,6 +15,7 @@ from grain import transforms
 from grain._lazy import LazyModule
 from grain.dataset.iterator import DatasetIterator
 from grain.dataset.node import DatasetNode, ExecutionTrait, SessionBinding
+from grain.dataset.recognition import RecognisedIterDataset
 from grain.options import MultiprocessingOptions
 
 # The operations need the class below; they are imported when they are first called.
@@ -80,7 +81,7 @@ def _iterate(self: IterDataset[Any]) -> DatasetIterator[Any]:
     return iterator
 
 
-class IterDataset(DatasetNode, Iterable[T], metaclass=abc.ABCMeta):
+class IterDataset(RecognisedIterDataset, DatasetNode, Iterable[T], metaclass=abc.ABCMeta):
     """A dataset whose elements are read in order.
 
     A subclass writes `make_iterator`, or `__iter__`, either of which returns a `DatasetIterator`, and

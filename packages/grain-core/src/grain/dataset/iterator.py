@@ -17,9 +17,11 @@ from grain import tree
 from grain._chunk_size import ChunkSizeController
 from grain._exceptions import is_worker_failure
 from grain._policy import current_policy
+from grain._user_code import calls_user_code
 from grain.dataset.checkpointing import CheckpointMixin
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.context import IterationContext, current_context
+from grain.dataset.stats import NO_STATS
 from grain.dataset.traceback_cleanup import clear_frames
 from grain.memory.buffer_pool import keep_freed_memory
 
@@ -40,6 +42,7 @@ class DatasetIterator(CheckpointMixin, Iterator[T], abc.ABC):
     _parents: tuple[DatasetIterator[Any], ...] = ()
     _closed: bool = False
     _made_in: IterationContext | None = None
+    _stats = NO_STATS  # Used in classes of users.
 
     def __init__(self, parents: DatasetIterator[Any] | Sequence[DatasetIterator[Any]] = ()):
         if (
@@ -128,6 +131,7 @@ class DatasetIterator(CheckpointMixin, Iterator[T], abc.ABC):
             # Message kept from google/grain 0.2.18
             raise ValueError(f"Trying to advance a closed iterator: '{self}'.")
 
+    @calls_user_code
     def next_chunk(self, limit: int) -> Chunk:
         """Return the next elements, about `limit` at most; an empty chunk at the end.
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from grain import transforms
 from grain._exceptions import add_note, note_element, transform_name
+from grain._user_code import calls_user_code
 from grain.dataset.chunk import PartialRead, apply_each, stopped
 from grain.dataset.combined import CombinedReader, combine
 from grain.dataset.element_spec import get_element_spec
@@ -138,6 +139,7 @@ class MapMapDataset(TransformMapDataset[T]):
     def __init__(self, parent: MapDataset[Any], transform: transforms.Map | Callable[[Any], T]):
         super().__init__(parent, transform, function_of(transform, transforms.Map, "map", "map"))
 
+    @calls_user_code
     def read_one(self, index: int) -> Any:
         element = self._parents[0].read_one(index)
         if element is None:
@@ -165,6 +167,7 @@ class _CombinedMap(CombinedReader):
         self._functions = functions
         self._parents = combine([node.parents[0] for node in nodes])
 
+    @calls_user_code
     def read_many(self, chosen: IndexArray, indices: IndexArray) -> list[Any]:
         elements = self._parents.read_many(chosen, indices)
         functions = [self._functions[number] for number in chosen.tolist()]
@@ -201,6 +204,7 @@ class MapWithIndexMapDataset(TransformMapDataset[T]):
         return _apply_indexed(self._function, indices.tolist(), elements, out)
 
 
+@calls_user_code
 def _apply_indexed(
     function: Callable[[int, Any], Any], indices: Any, elements: list[Any], out: list[Any]
 ) -> Exception | None:

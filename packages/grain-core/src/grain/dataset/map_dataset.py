@@ -13,8 +13,10 @@ from grain import dataset as operations
 from grain import transforms
 from grain._exceptions import note_element
 from grain._lazy import LazyModule
+from grain._user_code import calls_user_code
 from grain.dataset.chunk import PartialRead
 from grain.dataset.node import DatasetNode, computed
+from grain.dataset.recognition import RecognisedMapDataset
 from grain.index.permutation import IndexArray
 from grain.options import ReadOptions
 
@@ -80,7 +82,7 @@ def as_indices(indices: Any, dataset: Any) -> IndexArray:
     return np.array(numbers, dtype=np.int64)
 
 
-class MapDataset(DatasetNode, Generic[T], abc.ABC):
+class MapDataset(RecognisedMapDataset, DatasetNode, Generic[T], abc.ABC):
     """A dataset whose elements can be read by index, in any order.
 
     An index past the end belongs to a later epoch: element `i` is element `i % len(ds)` of epoch
@@ -411,6 +413,7 @@ class MapDataset(DatasetNode, Generic[T], abc.ABC):
                 return PartialRead([], wrong)
         return self._read_singly(indices)
 
+    @calls_user_code
     def _read_singly(self, indices: IndexArray) -> list[Any]:
         elements: list[Any] = []
         try:

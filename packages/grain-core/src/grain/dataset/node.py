@@ -30,6 +30,7 @@ import numpy as np
 from grain import dataset as operations
 from grain._lazy import LazyModule
 from grain.dataset.element_spec import get_element_spec
+from grain.dataset.stats import NO_STATS
 
 # Few nodes are fingerprinted or shown, and none by a worker.
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class DatasetNode:
     fingerprint_name: str | None = None
     preserves_elements: bool = False
     bound_session: SessionBinding | None = None
+    _stats = NO_STATS  # Used in classes of users.
 
     def __init__(self, parents: Any = ()) -> None:
         if type(parents) is not tuple or parents:

@@ -10,6 +10,7 @@ import numpy as np
 
 from grain import transforms
 from grain._exceptions import note_element
+from grain._user_code import calls_user_code
 from grain.dataset.chunk import stopped
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import Transformed
@@ -34,6 +35,7 @@ def _seed_of(dataset: Any, seed: int | None) -> int:
     return checked_int("seed", seed, least=0)
 
 
+@calls_user_code
 def _apply_random(
     function: Callable[[Any, np.random.Generator], Any],
     pool: RngPool,

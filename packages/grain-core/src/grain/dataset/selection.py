@@ -11,6 +11,7 @@ import numpy as np
 
 from grain import transforms
 from grain._exceptions import as_failure, note_component, note_element
+from grain._user_code import calls_user_code
 from grain.dataset.chunk import PartialRead
 from grain.dataset.combined import CombinedReader, combine, read_scattered, read_scattered_columns
 from grain.dataset.map_dataset import IndexedMapDataset, MapDataset, array_of_one
@@ -183,6 +184,7 @@ class SelectedMapDataset(ManyParentsMapDataset[T]):
         both = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         return both[:, 0].copy(), both[:, 1].copy(), failure
 
+    @calls_user_code
     def _choose(self, index: int) -> tuple[int, int]:
         choice = self._selection[index]
         try:

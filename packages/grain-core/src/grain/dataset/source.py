@@ -10,6 +10,7 @@ import numpy as np
 
 from grain import tree
 from grain._exceptions import note_element
+from grain._user_code import calls_user_code
 from grain.dataset.chunk import PartialRead
 from grain.dataset.combined import CombinedReader
 from grain.dataset.element_spec import ShapeDtypeStruct, spec_of
@@ -77,6 +78,7 @@ class SourceMapDataset(IndexedMapDataset[T]):
             return indices
         return indices % length
 
+    @calls_user_code
     def read_many(self, indices: IndexArray) -> list[Any]:
         if not indices.size:
             return []
@@ -111,6 +113,7 @@ class SourceMapDataset(IndexedMapDataset[T]):
             return PartialRead(elements, stopped)
         return elements
 
+    @calls_user_code
     def read_one(self, index: int) -> Any:
         source = self._source
         if type(source) is list or type(source) is tuple:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -31,6 +32,15 @@ from grain.sharding import ShardOptions, checked_shard_options
 T = TypeVar("T")
 
 _PLAIN_SOURCES = (list, tuple, np.ndarray)
+
+
+def determine_worker_count(input_worker_count: int | None) -> int:
+    """Return a number of worker processes: the given one, or one for each processor.
+
+    >>> determine_worker_count(3)
+    3
+    """
+    return (os.cpu_count() or 1) if input_worker_count is None else input_worker_count
 
 
 class DataLoader:
