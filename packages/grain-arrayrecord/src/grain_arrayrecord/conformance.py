@@ -21,6 +21,7 @@ def cases() -> list[Case]:
             spec="arrayrecord",
             prepare=write,
             make=by_paths,
+            make_larger=larger,
             ways={Capability.GLOBS: by_pattern},
             elements=_RECORDS,
         )
@@ -32,6 +33,8 @@ def write(directory: str) -> None:
     for number in range(3):
         records = _RECORDS[_CUTS[number] : _CUTS[number + 1]]
         write_array_record(os.path.join(directory, f"{number}.array_record"), records)
+    os.makedirs(os.path.join(directory, "larger"))
+    write_array_record(_larger(directory), _RECORDS * 20)
 
 
 def by_paths(directory: str) -> ArrayRecordDataSource:
@@ -39,6 +42,15 @@ def by_paths(directory: str) -> ArrayRecordDataSource:
     return ArrayRecordDataSource(
         [os.path.join(directory, f"{number}.array_record") for number in range(3)]
     )
+
+
+def larger(directory: str) -> ArrayRecordDataSource:
+    """Open a longer file, to check that pickles do not grow with the data."""
+    return ArrayRecordDataSource(_larger(directory))
+
+
+def _larger(directory: str) -> str:
+    return os.path.join(directory, "larger", "0.array_record")
 
 
 def by_pattern(directory: str) -> ArrayRecordDataSource:

@@ -26,6 +26,7 @@ def cases() -> list[Case]:
             spec="parquet",
             prepare=write,
             make=by_paths,
+            make_larger=larger,
             ways={Capability.GLOBS: by_pattern, Capability.REMOTE_PATHS: by_uri},
             length=_ROWS,
         ),
@@ -34,6 +35,7 @@ def cases() -> list[Case]:
             spec="parquet",
             prepare=write,
             make=mixed,
+            make_larger=larger_mixed,
             # The columns of this case do not stack.
             capabilities=frozenset(
                 {Capability.BATCHED_READ, Capability.THREAD_SAFE, Capability.CLOSABLE}
@@ -46,6 +48,7 @@ def cases() -> list[Case]:
             kind=CaseKind.ITER_SOURCE,
             prepare=write,
             make=in_order,
+            make_larger=larger_in_order,
             ways={Capability.GLOBS: in_order_by_pattern, Capability.REMOTE_PATHS: in_order_by_uri},
             length=_CUT,
         ),
@@ -55,6 +58,7 @@ def cases() -> list[Case]:
             kind=CaseKind.ITER_SOURCE,
             prepare=write,
             make=interleaved,
+            make_larger=larger_interleaved,
             capabilities=frozenset(),
             length=_ROWS,
         ),
@@ -75,10 +79,17 @@ def write(directory: str) -> None:
     )
     for path, rows in zip(_paths(directory), (table[:_CUT], table[_CUT:]), strict=True):
         pq.write_table(rows, path, row_group_size=3)
+    os.makedirs(os.path.join(directory, "larger"))
+    for path in _larger(directory):
+        pq.write_table(pa.concat_tables([table] * 20), path, row_group_size=60)
 
 
 def _paths(directory: str) -> list[str]:
     return [os.path.join(directory, name) for name in ("a.parquet", "b.parquet")]
+
+
+def _larger(directory: str) -> list[str]:
+    return _paths(os.path.join(directory, "larger"))
 
 
 def _stackable(paths: Any) -> ParquetDataSource:
@@ -103,6 +114,26 @@ def by_uri(directory: str) -> ParquetDataSource:
 def mixed(directory: str) -> ParquetDataSource:
     """Open the files with all columns."""
     return ParquetDataSource(_paths(directory))
+
+
+def larger(directory: str) -> ParquetDataSource:
+    """Open longer files, to check that pickles do not grow with the data."""
+    return _stackable(_larger(directory))
+
+
+def larger_mixed(directory: str) -> ParquetDataSource:
+    """Open longer files with all columns."""
+    return ParquetDataSource(_larger(directory))
+
+
+def larger_in_order(directory: str) -> ParquetIterDataset:
+    """Open one longer file."""
+    return ParquetIterDataset(_larger(directory)[0])
+
+
+def larger_interleaved(directory: str) -> ParquetIterDataset:
+    """Open two longer files."""
+    return ParquetIterDataset(_larger(directory))
 
 
 def in_order(directory: str) -> ParquetIterDataset:

@@ -20,7 +20,12 @@ def cases() -> list[Case]:
     """Return the cases: a slice of a small dataset that TFDS writes."""
     return [
         Case(
-            name="part of a split", spec="tfds", prepare=write, make=part, elements=_elements()[2:]
+            name="part of a split",
+            spec="tfds",
+            prepare=write,
+            make=part,
+            make_larger=larger,
+            elements=_elements()[2:],
         )
     ]
 
@@ -43,10 +48,11 @@ class TinyConformance(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]
         )
 
     def _split_generators(self, dl_manager: Any) -> dict[str, Any]:
-        return {"train": self._generate_examples()}
+        examples = {"train": _EXAMPLES, "larger": 20 * _EXAMPLES}
+        return {split: self._generate_examples(count) for split, count in examples.items()}
 
-    def _generate_examples(self) -> Iterator[tuple[int, Any]]:
-        for number in range(_EXAMPLES):
+    def _generate_examples(self, count: int) -> Iterator[tuple[int, Any]]:
+        for number in range(count):
             yield (
                 number,
                 {
@@ -76,3 +82,8 @@ def write(directory: str) -> None:
 def part(directory: str) -> TfdsDataSource:
     """Open all examples except the first two."""
     return TfdsDataSource("tiny_conformance", split="train[2:]", data_dir=directory)
+
+
+def larger(directory: str) -> TfdsDataSource:
+    """Open a longer split, to check that pickles do not grow with the data."""
+    return TfdsDataSource("tiny_conformance", split="larger", data_dir=directory)

@@ -12,6 +12,7 @@ from html import escape
 from typing import Any
 
 from grain.testing.case import Case
+from grain.testing.causes import cause_of
 from grain.testing.former_names import current_name
 from grain.testing.registry import checks_for
 
@@ -102,6 +103,16 @@ class Report:
         """The results that need action."""
         return tuple(result for result in self.results if not result.ok)
 
+    def cause(self, result: Result) -> str:
+        """Return the failed check that may explain the failure of another; empty if there is none."""
+        failed = {each.check for each in self.failures}
+        return cause_of(result.check, failed) if result.check in failed else ""
+
+    @property
+    def root_failures(self) -> tuple[Result, ...]:
+        """The failures that no other failure explains: those to fix first."""
+        return tuple(result for result in self.failures if not self.cause(result))
+
     def outcome(self, check: str) -> Outcome:
         """Return how the check of this name ended."""
         name = current_name(check)
@@ -122,9 +133,14 @@ class Report:
         width = max((len(result.check) for result in self.results), default=0)
         areas = max((len(result.area) for result in self.results), default=0)
         for result in self.results:
+            cause = self.cause(result)
+            follows = f", may follow from {cause}" if cause else ""
             lines.append(
-                f"  {result.area:<{areas}}  {result.check:<{width}}  {result.outcome.value}"
+                f"  {result.area:<{areas}}  {result.check:<{width}}  {result.outcome.value}{follows}"
             )
+            if cause:
+                lines += _indented("", result.reason.partition("\n")[0])
+                continue
             if result.outcome is not Outcome.PASSED:
                 lines += _indented("", result.reason)
             if not result.ok and result.outcome is not Outcome.NOT_RUN:
@@ -151,6 +167,7 @@ class Report:
                     "contract": result.contract,
                     "reason": result.reason,
                     "fix": "" if result.ok else result.fix,
+                    "may_follow_from": self.cause(result),
                     "seconds": round(result.seconds, 3),
                 }
                 for result in self.results

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -63,15 +64,19 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"{arguments.name}: {counted(count, 'check')} failed, {extent}. Start with:")
     for report in reports:
         if report.failures:
-            print(_first_failure(report))
+            print(_root_failures(report))
     return 1
 
 
-def _first_failure(report: Any) -> str:
-    """Return the first failure of a report, which often causes the others, since checks build up."""
-    first, *others = report.failures
-    more = f" ({counted(len(others), 'more failure')} may follow from it)" if others else ""
-    return f"  {report.case.name}: {first.check}{more}\n    fix: {first.fix}"
+def _root_failures(report: Any) -> str:
+    """Return the failures of a report that no other explains, with the number of those that follow."""
+    lines = []
+    followers = Counter(report.cause(result) for result in report.failures)
+    for root in report.root_failures:
+        count = followers[root.check]
+        more = f" ({counted(count, 'other failure')} may follow from it)" if count else ""
+        lines.append(f"  {report.case.name}: {root.check}{more}\n    fix: {root.fix}")
+    return "\n".join(lines)
 
 
 def _with_budget(case: Any, seconds: float) -> Any:
