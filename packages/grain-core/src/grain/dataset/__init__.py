@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from grain.dataset import concatenate as concatenate
     from grain.dataset import filter as filter  # noqa: A004
     from grain.dataset import flat_map as flat_map
+    from grain.dataset import from_iterable as from_iterable
     from grain.dataset import limit as limit
     from grain.dataset import map as map  # noqa: A004
     from grain.dataset import missing_attribute as missing_attribute

@@ -148,6 +148,38 @@ class IterDataset(RecognisedIterDataset, DatasetNode, Iterable[T], metaclass=abc
         return True
 
     @staticmethod
+    def from_iterable(
+        iterable: Callable[[], Iterable[Any]] | Iterable[Any], *, own_state: bool | None = None
+    ) -> IterDataset[Any]:
+        """Return a dataset over anything that can be iterated: a generator function, a list, a stream.
+
+        The state is the number of elements read; restoring reads and skips as many, so the iterable must
+        yield the same elements again. An iterable with `state_dict` and `load_state_dict`, such as a
+        streaming dataset of Hugging Face, is resumed by its own state.
+
+        Args:
+            iterable: A function without arguments that returns an iterable, or an iterable that can be
+                iterated again, such as `IterableDataset` of torch. With workers, one worker reads it.
+            own_state: Whether to save the iterable's own state; None does if it has one, False saves
+                the position.
+
+        >>> import grain
+        >>> def lines():
+        ...     for number in range(4):
+        ...         yield f"line {number}"
+        >>> ds = grain.IterDataset.from_iterable(lines).filter(lambda line: line != "line 1")
+        >>> iterator = iter(ds)
+        >>> next(iterator), next(iterator)
+        ('line 0', 'line 2')
+        >>> state = iterator.get_state()
+        >>> resumed = iter(ds)
+        >>> resumed.set_state(state)
+        >>> next(resumed)
+        'line 3'
+        """
+        return operations.from_iterable.IterableIterDataset(iterable, own_state=own_state)
+
+    @staticmethod
     def mix(
         datasets: Sequence[IterDataset[Any]] | Mapping[str, IterDataset[Any]],
         weights: Sequence[float] | Mapping[str, float] | None = None,
