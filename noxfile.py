@@ -400,6 +400,13 @@ def chaos_ray(session: nox.Session) -> None:
 
 
 @nox.session
+def simulate(session: nox.Session) -> None:
+    """Play 10,000 seeded schedules of worker sessions in virtual time; `-- --seeds 500` for fewer."""
+    session.install(*checkout(*PLUGINS), *needs("test"))
+    session.run("python", "-m", "tests.faults.simulation", *session.posargs, env=KEEP_BYTECODE)
+
+
+@nox.session
 def soak(session: nox.Session) -> None:
     """Run worker processes for ten minutes and check for leaks; `-- --seconds 60` for less."""
     session.install(*checkout())

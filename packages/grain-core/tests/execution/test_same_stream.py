@@ -1,4 +1,4 @@
-"""The number of workers changes neither the stream, nor a state, nor whether a state restores."""
+"""Executor and number of workers change neither the stream, nor a state, nor whether a state restores."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from .pipelines import (
 pytestmark = pytest.mark.filterwarnings("ignore:Transformation")
 
 ALL_COUNTS = (1, 2, 3, 5)
+EXECUTORS = ("inline", "threads", "processes")
 # Workers take a while to start: the pipelines share the worker counts, unless a test names one.
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 SHARED_COUNTS = [ALL_COUNTS] if THOROUGH else [(1, 3), (2,), (5,), (2,)]
@@ -51,12 +52,15 @@ def journey(iterator: Any, jumps: list[int]) -> list[Any]:
 
 
 def assert_same(
-    build: Callable[[], grain.IterDataset], counts: Sequence[int], jumps: list[int]
+    build: Callable[[], grain.IterDataset],
+    counts: Sequence[int],
+    jumps: list[int],
+    executor: str = "processes",
 ) -> None:
     with iter(build()) as alone:
         expected = journey(alone, jumps)
     for count in counts:
-        with iter(with_workers(build(), count)) as iterator:
+        with iter(with_workers(build(), count, executor=executor)) as iterator:
             found = journey(iterator, jumps)
         for number, (one, other) in enumerate(zip(expected, found, strict=False)):
             assert other == one, f"step {number} of {len(expected)} with {count} workers"
@@ -79,6 +83,24 @@ def test_what_fails_is_followed_by_the_same_with_workers(
 ) -> None:
     assert any(seen[0] == "error" for seen in steps(iter(FAILING[name]())))
     assert_same(FAILING[name], counts, jumps=[5, 2])
+
+
+@pytest.mark.parametrize("executor", ["inline", "threads"])
+@pytest.mark.parametrize("name", [*PIPELINES, *FAILING])
+def test_a_pipeline_gives_the_same_with_another_executor(name: str, executor: str) -> None:
+    build = {**PIPELINES, **FAILING}[name]
+    assert_same(build, (2,), jumps=[3, 0, 8, 1000], executor=executor)
+
+
+def test_a_state_saved_with_one_executor_restores_with_another() -> None:
+    build = PIPELINES["draws after a filter"]
+    expected = steps(iter(build()))
+    state = iter(build()).get_state()
+    for number, executor in enumerate(itertools.islice(itertools.cycle(EXECUTORS), 6)):
+        with iter(with_workers(build(), 2, executor=executor)) as iterator:
+            iterator.set_state(through_json(state))
+            assert step(iterator) == expected[number]
+            state = iterator.get_state()
 
 
 @settings(
@@ -194,7 +216,7 @@ LOADERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", LOADERS)
-def test_a_loader_gives_the_same_with_any_number_of_workers(name: str) -> None:
+def test_a_loader_gives_the_same_with_any_executor(name: str) -> None:
     options = {
         "data_source": grain.RangeDataSource(0, 20, 1),
         "sampler": grain.IndexSampler(num_records=20, num_epochs=2, seed=1, shuffle=True),
@@ -207,8 +229,8 @@ def test_a_loader_gives_the_same_with_any_number_of_workers(name: str) -> None:
             elements.append(element)
             states.append(alone.get_state())
         states.append(alone.get_state())
-    for count in (1, 2, 3) if THOROUGH else (2,):
-        with iter(grain.DataLoader(**options, worker_count=count)) as iterator:
+    for executor in EXECUTORS:
+        with iter(grain.DataLoader(**options, worker_count=2, executor=executor)) as iterator:
             assert _comparable(iterator.get_state()) == _comparable(states[0])
             for number, element in enumerate(elements):
                 np.testing.assert_array_equal(next(iterator), element)

@@ -58,7 +58,7 @@ class TaskPool(Protocol):
             task: Passed by value to the job's function.
             affinity: Tasks with equal affinity are computed by one worker, in the order of submission.
                 When that worker is lost, the next task with the affinity is given to another one. Tasks
-                without affinity are computed by any worker.
+                without affinity are computed by any worker. While there is no worker, tasks wait for one.
         """
 
     def define(self, number: int, part: bytes, *, affinity: int | None = None) -> None:

@@ -245,13 +245,14 @@ class FusedIterator(ChunkIterator[T]):
 
     def _fall_back(self, limit: int) -> Chunk:
         """Continue with the fallback: this process computes the stages that count elements."""
-        state = self._live_state()
-        self._start_at(self._next_index, self._counts)
-        self._session.release(self._number)
         with iteration_context(self._context):
-            self._fallback = self._make_fallback()
-        self._fallback.set_state(state)
-        return self._fallback.next_chunk(limit)
+            fallback = self._make_fallback()
+        fallback.set_state(self._live_state())
+        # Not earlier: without the fallback, the part is needed after an interrupt.
+        self._fallback = fallback
+        self._cancel_all()
+        self._session.release(self._number)
+        return fallback.next_chunk(limit)
 
     def index_from_state(self, state: Any) -> int:
         stages = self._stage.stages

@@ -292,21 +292,27 @@ class TaskScheduler:
         assert pool is not None
         if ticket not in call.tickets:
             return
-        call.tickets.remove(ticket)
+        value, error, loss = None, None, None
         try:
             value = pool.result(ticket)
-        except TaskLost as loss:
-            self._record_loss(call, loss)
+        except TaskLost as lost:
+            loss = lost
         except NotOutstanding:  # An interrupt came after the result was taken.
+            call.tickets.remove(ticket)
             self._resubmit(call)
+            return
         except (PoolInterrupted, PoolClosed):
             raise
-        except TASK_ERRORS as error:
-            self._finish(call, error=error)
-        else:
-            if call.affinity is None:
-                self._durations.append(self._clock() - call.sent)
-            self._finish(call, value)
+        except TASK_ERRORS as failure:
+            error = failure
+        # Not earlier: an interrupt of `result` may leave the ticket outstanding.
+        call.tickets.remove(ticket)
+        if loss is not None:
+            self._record_loss(call, loss)
+            return
+        if call.affinity is None and error is None:
+            self._durations.append(self._clock() - call.sent)
+        self._finish(call, value, error)
 
     def _record_loss(self, call: SessionCall, loss: TaskLost) -> None:
         self.counts.losses += 1
