@@ -142,6 +142,10 @@ class Policy:
 
     # Time without a message after which the pool checks that its workers are alive.
     liveness_check_seconds: float = 0.5
+    # Time in which at most `max_restarts` lost workers, per worker, are replaced.
+    restart_window_seconds: float = 600.0
+    # Time on one task, or on loading the job, after which a warning says so.
+    worker_silence_seconds: float = 60.0
     # Time that a worker has to exit by itself, and again after SIGTERM, before SIGKILL.
     worker_exit_seconds: float = 0.5
     # A slot not used for `slot_trim_age` allocations is freed; checked every `slot_trim_interval`.

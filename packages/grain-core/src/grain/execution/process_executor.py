@@ -45,4 +45,7 @@ class ProcessExecutor:
             num_workers=self.capacity,
             worker_init_fn=self._worker_init_fn,
             name_owner=name_owner,
+            max_restarts=self._max_worker_restarts,
+            task_timeout=self._task_timeout,
+            memory_limit=self._worker_memory_limit,
         )

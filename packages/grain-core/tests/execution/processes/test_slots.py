@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from grain.execution.processes import array_pickling, framing, segments
 from grain.execution.processes.channel import Channel, ChannelLostError
-from grain.execution.processes.control import CancelledTickets, SlotTable, WorkerPage, control_size
+from grain.execution.processes.control import (
+    PAGE_BYTES,
+    RING_BYTES,
+    CancelledTickets,
+    SlotTable,
+    WorkerPage,
+)
 from grain.execution.processes.slots import SlotPool, SlotViews
 
 MB = 1 << 20
@@ -25,7 +31,7 @@ def descriptors():
 @pytest.fixture
 def ends():
     """A sender's slots, a receiver's views, and the page between them."""
-    lending = SlotTable(memoryview(bytearray(control_size(1))))
+    lending = SlotTable(memoryview(bytearray(PAGE_BYTES)))
     slots, views = SlotPool(lending, 8 * MB), SlotViews(lending)
     yield slots, views, lending
     slots.close()
@@ -114,7 +120,7 @@ def test_neither_side_keeps_a_descriptor(ends):
 
 def test_closing_closes_descriptors_that_were_never_sent():
     before = descriptors()
-    slots = SlotPool(SlotTable(memoryview(bytearray(control_size(1)))), 8 * MB)
+    slots = SlotPool(SlotTable(memoryview(bytearray(PAGE_BYTES))), 8 * MB)
     out = slots.allocate(MB, np.uint8)
     slots.close()
     assert descriptors() == before
@@ -162,7 +168,7 @@ def test_a_failure_to_make_a_slot_is_kept_and_not_tried_again(ends, monkeypatch)
 @given(st.data())
 def test_memory_in_use_is_never_given_out_twice(data):
     """Sender and receiver take, send and drop at will; every array keeps its own contents."""
-    lending = SlotTable(memoryview(bytearray(control_size(1))))
+    lending = SlotTable(memoryview(bytearray(PAGE_BYTES)))
     slots, views = SlotPool(lending, 2 * MB), SlotViews(lending)
     mine, theirs, stamp = [], [], 0
     for _ in range(data.draw(st.integers(1, 60))):
@@ -193,7 +199,7 @@ def test_memory_in_use_is_never_given_out_twice(data):
 
 
 def test_a_ticket_is_cancelled_by_its_own_number_only():
-    cancelled = CancelledTickets(memoryview(bytearray(control_size(1))))
+    cancelled = CancelledTickets(memoryview(bytearray(RING_BYTES)))
     cancelled.add(5)
     assert 5 in cancelled
     assert 5 + 1024 not in cancelled
@@ -205,7 +211,7 @@ def test_a_ticket_is_cancelled_by_its_own_number_only():
 def channels():
     """Both ends of a channel."""
     one, two = socket.socketpair()
-    page = WorkerPage(memoryview(bytearray(control_size(1))), 0)
+    page = WorkerPage(memoryview(bytearray(PAGE_BYTES)))
     left = Channel(one, sending=page.tasks, receiving=page.results, budget=8 * MB)
     right = Channel(two, sending=page.results, receiving=page.tasks, budget=8 * MB)
     yield left, right
@@ -234,7 +240,7 @@ def receive(sender, receiver, count):
 )
 def test_frames_of_any_sizes_arrive_in_order(sizes, budget):
     one, two = socket.socketpair()
-    page = WorkerPage(memoryview(bytearray(control_size(1))), 0)
+    page = WorkerPage(memoryview(bytearray(PAGE_BYTES)))
     left = Channel(one, sending=page.tasks, receiving=page.results, budget=budget)
     right = Channel(two, sending=page.results, receiving=page.tasks, budget=budget)
     before = descriptors()

@@ -8,6 +8,7 @@ from __future__ import annotations
 # The C part of `socket`: the Python part defines hundreds of names, which would slow the start of workers.
 import _socket
 import array
+import contextlib
 import os
 import select
 from collections import deque
@@ -26,6 +27,8 @@ from grain.execution.processes.slots import SlotPool, SlotViews
 SMALL_BUFFER = 8 * 1024
 # A larger frame goes into a slot: copying memory is faster than a socket.
 MAX_INLINE = 32 * 1024
+# The largest message of the queue of tasks.
+MAX_DATAGRAM = 4 * MAX_INLINE
 
 _RECEIVE_BYTES = 256 * 1024
 _ANCILLARY_BYTES = _socket.CMSG_SPACE(253 * array.array("i").itemsize)
@@ -279,6 +282,12 @@ class Channel:
         """Return the slots of a frame that is not read."""
         for index in {location.slot for location in frame.buffers if location.slot >= 0}:
             self.views.give_back(index)
+
+    def stop_sending(self) -> None:
+        """Let the peer find the end of the messages, after those that were sent completely."""
+        self._backlog.clear()
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(_socket.SHUT_WR)
 
     def close(self) -> None:
         """Close the socket and every descriptor; arrays already decoded stay valid."""

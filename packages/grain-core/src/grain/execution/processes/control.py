@@ -1,7 +1,8 @@
-"""The page of memory that a pool and its workers share beside their sockets.
+"""Memory that a pool and its workers share beside their sockets.
 
 It carries what both sides must see without a message: which slots are lent, which tasks are cancelled,
-and the current task of each worker. Every word has one writer at a time.
+and the current task of each worker. Every word has one writer at a time. Each process has a page of its
+own, which is never reused: arrays over the slots of a lost worker return their slots there.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ from __future__ import annotations
 MAX_SLOTS = 1024  # per worker and direction
 
 _RING = 1024
-_RING_BYTES = 8 * _RING
 _HEAD_BYTES = 64
-_WORKER_BYTES = _HEAD_BYTES + 2 * (64 + MAX_SLOTS)
+_TABLE_BYTES = 64 + MAX_SLOTS
 
-
-def control_size(worker_count: int) -> int:
-    """Return the size of the control page of this many workers."""
-    return _RING_BYTES + worker_count * _WORKER_BYTES
+RING_BYTES = 8 * _RING
+PAGE_BYTES = _HEAD_BYTES + 2 * _TABLE_BYTES
+# In the file of a worker's page: where the worker writes its stack when the pool requests it.
+STACK_OFFSET = 4096
+# In place of a ticket: the worker takes a task from the queue of all workers, and may have it already.
+TAKING = (1 << 64) - 1
 
 
 class CancelledTickets:
@@ -26,7 +28,7 @@ class CancelledTickets:
     """
 
     def __init__(self, memory: memoryview) -> None:
-        self._ring = memory[:_RING_BYTES].cast("Q")
+        self._ring = memory[:RING_BYTES].cast("Q")
 
     def add(self, ticket: int) -> None:
         """Cancel a ticket."""
@@ -58,31 +60,34 @@ class SlotTable:
 
 
 class WorkerPage:
-    """The part of the control page that belongs to one worker."""
+    """The page of one worker process.
 
-    def __init__(self, memory: memoryview, worker: int) -> None:
-        start = _RING_BYTES + worker * _WORKER_BYTES
-        page = memory[start : start + _WORKER_BYTES]
-        half = 64 + MAX_SLOTS
-        self._ticket = page[:8].cast("Q")
-        self._running = page[8:9]
-        self.results = SlotTable(page[_HEAD_BYTES : _HEAD_BYTES + half])
-        self.tasks = SlotTable(page[_HEAD_BYTES + half :])
+    Attributes:
+        current: One word: the task that the worker computes, `TAKING`, or 0 while it is idle.
+        results: Slots of the worker that are lent to the pool.
+        tasks: Slots of the pool that are lent to the worker.
+    """
+
+    def __init__(self, memory: memoryview) -> None:
+        self.current = memory[:8].cast("Q")
+        self._phase = memory[8:9]
+        self.results = SlotTable(memory[_HEAD_BYTES : _HEAD_BYTES + _TABLE_BYTES])
+        self.tasks = SlotTable(memory[_HEAD_BYTES + _TABLE_BYTES : PAGE_BYTES])
 
     @property
     def running(self) -> bool:
         """Whether the worker's main function was entered; before that its interpreter is starting."""
-        return self._running[0] != 0
+        return self._phase[0] >= 1
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the worker has loaded its job."""
+        return self._phase[0] >= 2
 
     def set_running(self) -> None:
         """Record that the worker's main function was entered."""
-        self._running[0] = 1
+        self._phase[0] = 1
 
-    @property
-    def ticket(self) -> int:
-        """The task that the worker is computing; 0 while it is idle."""
-        return self._ticket[0]
-
-    @ticket.setter
-    def ticket(self, value: int) -> None:
-        self._ticket[0] = value
+    def set_loaded(self) -> None:
+        """Record that the worker has loaded its job."""
+        self._phase[0] = 2

@@ -22,25 +22,33 @@ class WorkerDied(RuntimeError):  # noqa: N818 - a user reads it as a sentence
         pid: Its process id.
         exitcode: Its exit status; -N if signal N ended it; None if the status is unknown.
         ticket: The task that it was computing, or None.
+        detail: A further sentence of the message, or "".
     """
 
     is_worker_failure = True
 
     def __init__(
-        self, worker: int, count: int, pid: int, exitcode: int | None, ticket: int | None
+        self,
+        worker: int,
+        count: int,
+        pid: int,
+        exitcode: int | None,
+        ticket: int | None,
+        detail: str = "",
     ) -> None:
-        super().__init__(worker, count, pid, exitcode, ticket)
+        super().__init__(worker, count, pid, exitcode, ticket, detail)
         self.worker = worker
         self.count = count
         self.pid = pid
         self.exitcode = exitcode
         self.ticket = ticket
+        self.detail = detail
 
     def __str__(self) -> str:
         doing = "" if self.ticket is None else " while it was computing an element"
         return (
             f"Worker {self.worker} of {self.count} (process {self.pid}) "
-            f"{_describe_exit(self.exitcode)}{doing}."
+            f"{describe_exit(self.exitcode)}{doing}.{self.detail and f' {self.detail}.'}"
         )
 
 
@@ -137,9 +145,10 @@ def _message(error: BaseException) -> str:
         return "(no message: its __str__ raised)"
 
 
-def _describe_exit(code: int | None) -> str:
+def describe_exit(code: int | None) -> str:
+    """Return how a process ended, given its exit status."""
     if code is None:
-        return "exited; its exit status is unknown"
+        return "exited; its exit status is unknown (SIGCHLD is ignored, or another wait was faster)"
     if code >= 0:
         return f"exited with exit code {code}"
     try:

@@ -32,6 +32,8 @@ class FrameKind:
     """The end of a part; the ticket is its number."""
     ACCEPTED = 8
     """The worker computes the task in the background and reads further tasks meanwhile."""
+    RETIRE = 9
+    """The worker exits for a reason of its own; a text."""
 
 
 class BufferLocation(NamedTuple):
@@ -125,6 +127,12 @@ def frame_size(data: memoryview) -> int:
     _, updates, buffers, _, body, _ = _HEADER.unpack_from(data)
     size: int = HEADER_BYTES + updates * _UPDATE.size + buffers * _BUFFER.size + body
     return size
+
+
+def ticket_of(data: bytes) -> int:
+    """Return the ticket of a frame."""
+    ticket: int = _HEADER.unpack_from(data)[3]
+    return ticket
 
 
 def parse(data: memoryview, *, own: bool) -> tuple[Frame, list[tuple[int, int]]]:

@@ -13,8 +13,8 @@ them.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -29,7 +29,10 @@ from grain.execution.processes import job_file, segments
 from grain.execution.processes.array_pickling import Pickled
 from grain.execution.processes.bootstrap_guard import require_started
 from grain.execution.processes.channel import Channel
-from grain.execution.processes.control import CancelledTickets, WorkerPage, control_size
+from grain.execution.processes.control import PAGE_BYTES, RING_BYTES, CancelledTickets, WorkerPage
+from grain.execution.processes.local_worker import LocalWorker
+from grain.execution.processes.process_handle import ProcessHandle
+from grain.execution.processes.uninterrupted import run_uninterrupted
 
 # `sys.path` must be complete before the first import, so this uses builtin modules only. Imported objects
 # stay alive: garbage collection during the imports would take up to a tenth of the start-up time.
@@ -56,119 +59,165 @@ _SOCKET_BYTES = 1 << 20
 
 
 class WorkerProcesses:
-    """Running workers, one channel to each, and one queue of tasks for all of them.
+    """Running workers, and one queue of tasks for all of them.
 
     `end`, which is also called when the interpreter exits, leaves no process and no descriptor behind.
 
     Args:
         job: Pickled job, which every worker loads.
         init: Pickled `worker_init_fn`, if there is one.
-        count: Number of workers.
+        count: Number of workers at first.
         budget: Most bytes of slots per worker and direction.
         grace: Seconds that a worker has to exit by itself, and again after SIGTERM.
+        memory_limit: Resident bytes at which a worker exits between two tasks; 0 for no limit.
+
+    Attributes:
+        count: Number of workers that should run.
+        workers: The workers by index; one that has exited and was not replaced is among them.
+        cancelled: Tickets that workers skip.
+        tasks: Sends tasks that any worker may take.
+        untaken: Receives tasks that no worker has taken.
+        exited: The processes, once the shared memory was released.
     """
 
     def __init__(
-        self, job: Pickled, init: Pickled | None, *, count: int, budget: int, grace: float
+        self,
+        job: Pickled,
+        init: Pickled | None,
+        *,
+        count: int,
+        budget: int,
+        grace: float,
+        memory_limit: int = 0,
     ) -> None:
         _require_posix()
         require_started()
         self.count = count
-        self.channels: list[Channel] = []
-        self.processes: list[subprocess.Popen[bytes]] = []
-        self.pages: list[WorkerPage] = []
-        self.cancelled: CancelledTickets | None = None
-        self.started = time.monotonic()
-        self._grace = grace
-        self._owner = os.getpid()
+        self.workers: dict[int, LocalWorker] = {}
+        self.exited: list[ProcessHandle] = []
+        self._set_aside: list[LocalWorker] = []
+        self._dying: list[ProcessHandle] = []
         self.ended = False
-        self._ending = threading.Lock()
+        self._budget = budget
+        self._grace = grace
+        self._memory_limit = memory_limit
+        self._owner = os.getpid()
+        # Held while a process is started or all are ended. Interrupts do not strike where it is held to
+        # start a process.
+        self._changing = threading.Lock()
         self._open: contextlib.ExitStack = contextlib.ExitStack()
         _all_workers.add(self)
         try:
-            self._start(job, init, budget)
+            run_uninterrupted(lambda: self._start_all(job, init))
         except BaseException:
             self.end()
             raise
 
-    def _start(self, job: Pickled, init: Pickled | None, budget: int) -> None:
-        with (
-            contextlib.ExitStack() as inherited
-        ):  # closed in the parent once every worker has a copy
-            job_fd, setup_bytes = job_file.write(job, init)
-            inherited.callback(os.close, job_fd)
-            control_fd = segments.unnamed_file(control_size(self.count))
-            inherited.callback(os.close, control_fd)
-            control = segments.map_shared(control_fd, control_size(self.count))
-            self.pages = [WorkerPage(control, index) for index in range(self.count)]
-            self.cancelled = CancelledTickets(control)
-            life_fd, hold_fd = os.pipe()
-            inherited.callback(os.close, life_fd)
-            self._open.callback(os.close, hold_fd)
-            self.tasks, tasks_out = socket.socketpair(socket.AF_UNIX, _PACKETS)
-            self._open.callback(self.tasks.close)
-            inherited.callback(tasks_out.close)
-            self.tasks.setblocking(False)
-            self.tasks.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
-            environment = _environment()
-            with _sigint_blocked():
-                for index, page in enumerate(self.pages):
-                    ours, theirs = socket.socketpair()
-                    channel = Channel(
-                        ours, sending=page.tasks, receiving=page.results, budget=budget
-                    )
-                    self.channels.append(channel)
-                    self._open.callback(channel.close)
-                    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
-                    with theirs:
-                        fds = (theirs.fileno(), tasks_out.fileno(), life_fd, control_fd)
-                        words = (job_fd, setup_bytes, index, self.count, *fds, budget)
-                        self.processes.append(
-                            subprocess.Popen(
-                                [*_interpreter(), "grain-worker", *map(str, words)],
-                                stdin=subprocess.DEVNULL,
-                                pass_fds=(job_fd, *fds),
-                                env=environment,
-                            )
-                        )
+    def _start_all(self, job: Pickled, init: Pickled | None) -> None:
+        with self._changing:
+            if self.ended:
+                return
+            with _standard_descriptors_taken():
+                self._job_fd, self._setup_bytes = job_file.write(job, init)
+                self._open.callback(os.close, self._job_fd)
+                self._cancelled_fd = segments.unnamed_file(RING_BYTES)
+                self._open.callback(os.close, self._cancelled_fd)
+                memory = segments.map_shared(self._cancelled_fd, RING_BYTES)
+                self.cancelled: CancelledTickets | None = CancelledTickets(memory)
+                self._life_fd, hold_fd = os.pipe()
+                self._open.callback(os.close, self._life_fd)
+                self._open.callback(os.close, hold_fd)
+                self.tasks, self.untaken = socket.socketpair(socket.AF_UNIX, _PACKETS)
+                self._open.callback(self.tasks.close)
+                self._open.callback(self.untaken.close)
+                self.tasks.setblocking(False)
+                self.tasks.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
+            for index in range(self.count):
+                self._launch(index)
+
+    def start(self, index: int) -> LocalWorker:
+        """Start a worker, in place of one that was closed or in addition; raise OSError on failure."""
+
+        def launch() -> None:
+            with self._changing:
+                if not self.ended:
+                    self._launch(index)
+
+        run_uninterrupted(launch)
+        return self.workers[index]
+
+    def _launch(self, index: int) -> None:
+        with contextlib.ExitStack() as opened, _standard_descriptors_taken(), _sigint_blocked():
+            page_fd = segments.unnamed_file(PAGE_BYTES)
+            opened.callback(os.close, page_fd)
+            page = WorkerPage(segments.map_shared(page_fd, PAGE_BYTES))
+            ours, theirs = socket.socketpair()
+            opened.callback(ours.close)
+            theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
+            with theirs:
+                fds = (
+                    theirs.fileno(),
+                    self.untaken.fileno(),
+                    self._life_fd,
+                    page_fd,
+                    self._cancelled_fd,
+                )
+                words = (
+                    self._job_fd,
+                    self._setup_bytes,
+                    index,
+                    self.count,
+                    *fds,
+                    self._budget,
+                    self._memory_limit,
+                )
+                popen = subprocess.Popen(
+                    [*_interpreter(), "grain-worker", *map(str, words)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=None if _is_open(1) else subprocess.DEVNULL,
+                    stderr=None if _is_open(2) else subprocess.DEVNULL,
+                    pass_fds=(self._job_fd, *fds),
+                    env=_environment(),
+                )
+            channel = Channel(ours, sending=page.tasks, receiving=page.results, budget=self._budget)
+            self.workers[index] = LocalWorker(index, ProcessHandle(popen), channel, page, page_fd)
+            opened.pop_all()
 
     @property
     def ours(self) -> bool:
         """False in a fork of the process that started the workers."""
         return os.getpid() == self._owner
 
-    def exit_code(self, worker: int, timeout: float) -> int | None:
-        """Return the exit code of a worker (-N: signal N), or None if it runs after `timeout` seconds."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return self.processes[worker].wait(timeout)
-        return None
+    @property
+    def live(self) -> list[LocalWorker]:
+        """Workers that were not found to have exited."""
+        return [w for w in (*self.workers.values(), *self._set_aside) if not w.lost]
 
-    def find_dead(self) -> int | None:
-        """Return the index of a worker that has exited, if one has."""
-        for index, process in enumerate(self.processes):
-            if process.poll() is not None:
-                return index
-        return None
+    def set_aside(self, worker: LocalWorker) -> None:
+        """Make the index of a worker free, while the worker finishes its current task."""
+        self._set_aside.append(self.workers.pop(worker.index))
 
-    def find_not_started(self) -> int | None:
-        """Return the index of a worker whose interpreter is still starting, if there is one."""
-        return next((index for index, page in enumerate(self.pages) if not page.running), None)
+    def put_away(self, worker: LocalWorker) -> None:
+        """Drop a worker that has exited, or that was killed and is about to."""
+        worker.close()
+        self._set_aside = [other for other in self._set_aside if other is not worker]
+        self._dying = [process for process in self._dying if not process.poll()]
+        if not worker.process.poll():
+            self._dying.append(worker.process)
 
     def close_channels(self) -> None:
         """Let all workers exit, and wake threads that poll a socket of theirs."""
-        for channel in self.channels:
+        for worker in self.live:
             with contextlib.suppress(OSError):
-                channel.socket.shutdown(socket.SHUT_RDWR)
+                worker.channel.socket.shutdown(socket.SHUT_RDWR)
 
     def end(self) -> None:
         """End all workers and wait until they have exited. Idempotent."""
         if not self.ours:
             return
-        with self._ending:
-            if self.ended:
-                return
+        self.ended = True  # No worker is started from now on.
+        with self._changing:
             try:
-                self.ended = True
                 _all_workers.discard(self)
                 self.close_channels()
                 self._signal_starting()
@@ -178,43 +227,46 @@ class WorkerProcesses:
             finally:  # also after an interrupt of the wait
                 try:
                     self._signal(signal.SIGKILL)
-                    for process in self.processes:
-                        process.wait()
-                finally:
-                    self._open.close()
+                    self._wait(math.inf)
+                finally:  # What a second interrupt has left is for the next call.
+                    for worker in self.live:
+                        if worker.process.exited:
+                            worker.close()
+                    if not self.live:
+                        self._open.close()
 
     def release_shared_memory(self) -> None:
         """Drop the memory shared with the workers, once they have exited.
 
         Arrays that were received keep their own references, so that holding this object holds no memory.
         """
-        with self._ending:
-            self.channels = []
-            self.pages = []
+        with self._changing:
+            self.exited = [worker.process for _, worker in sorted(self.workers.items())]
+            self.workers = {}
             self.cancelled = None
 
     def abandon(self) -> None:
         """Drop everything without disturbing the workers, in a fork of the process that owns them."""
         self.ended = True
-        for process in self.processes:
-            process.returncode = 0  # not a child of this process; keeps Popen from warning
+        for worker in self.live:
+            worker.process.abandon()
+            worker.close()
         self._open.close()
 
     def _signal_starting(self) -> None:
         """Terminate workers whose interpreter is still starting: they would notice closed channels late."""
-        for process, page in zip(self.processes, self.pages, strict=False):
-            if not page.running and process.poll() is None:
-                process.terminate()
+        for worker in self.live:
+            if not worker.page.running:
+                worker.process.send_signal(signal.SIGTERM)
 
     def _signal(self, number: int) -> None:
-        for process in self.processes:
-            if process.poll() is None:
-                process.send_signal(number)
+        for worker in self.live:
+            worker.process.send_signal(number)
 
     def _wait(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        for process in self.processes:
-            if not _wait_for(process, max(0.0, deadline - time.monotonic())):
+        for process in [*self._dying, *(worker.process for worker in self.live)]:
+            if not process.wait(max(0.0, deadline - time.monotonic())):
                 return
 
 
@@ -270,20 +322,25 @@ def _sigint_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _wait_for(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Return whether the process exits within the time; faster than the polling of `Popen.wait`."""
-    if process.poll() is not None:
-        return True
+def _is_open(fd: int) -> bool:
     try:
-        fd = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(seconds)
-        return process.poll() is not None
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _standard_descriptors_taken() -> Iterator[None]:
+    """Keep descriptors opened in the `with` block off the numbers 0 to 2, which a program may have closed.
+
+    A worker replaces its standard input, and would lose what it inherits under that number.
+    """
+    taken: list[int] = []
     try:
-        poll = select.poll()
-        poll.register(fd, select.POLLIN)
-        poll.poll(seconds * 1000)
+        while not taken or taken[-1] <= 2:
+            taken.append(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC))
+        yield
     finally:
-        os.close(fd)
-    return process.poll() is not None
+        for fd in taken:
+            os.close(fd)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import _socket
 import atexit
 import contextlib
+import faulthandler
 import gc
 import os
 import select
@@ -33,14 +34,21 @@ from grain.execution.processes import (
     segments,
 )
 from grain.execution.processes.bootstrap_guard import set_in_worker, starting
-from grain.execution.processes.channel import MAX_INLINE, Channel
-from grain.execution.processes.control import CancelledTickets, WorkerPage, control_size
+from grain.execution.processes.channel import MAX_DATAGRAM, Channel
+from grain.execution.processes.control import (
+    PAGE_BYTES,
+    RING_BYTES,
+    STACK_OFFSET,
+    TAKING,
+    CancelledTickets,
+    WorkerPage,
+)
 from grain.execution.processes.framing import Frame, FrameKind
+from grain.execution.processes.memory_limit import MemoryLimit
 from grain.execution.processes.slots import explain_failure
+from grain.execution.processes.stack_signal import STACK_SIGNAL
 from grain.memory import allocation
 from grain.memory.malloc import configure_malloc
-
-_DATAGRAM_BYTES = 4 * MAX_INLINE
 
 
 def main(
@@ -51,8 +59,10 @@ def main(
     channel_fd: int,
     tasks_fd: int,
     life_fd: int,
-    control_fd: int,
+    page_fd: int,
+    cancelled_fd: int,
     budget: int,
+    memory_limit: int,
 ) -> None:
     """Run a worker; called by its command line, never returns."""
     gc.freeze()  # Imported modules are never garbage.
@@ -60,9 +70,12 @@ def main(
     _reset_signals()
     parent_watch.exit_with_parent(life_fd)
     configure_malloc()
-    control = segments.map_shared(control_fd, control_size(count))
-    os.close(control_fd)
-    worker = Worker(index, count, control, channel_fd, tasks_fd, budget)
+    page = WorkerPage(segments.map_shared(page_fd, PAGE_BYTES))
+    page.set_running()
+    _report_stack_to(page_fd)
+    cancelled = CancelledTickets(segments.map_shared(cancelled_fd, RING_BYTES))
+    os.close(cancelled_fd)
+    worker = Worker(index, count, page, cancelled, channel_fd, tasks_fd, budget, memory_limit)
     try:
         with starting():
             worker.start(job_fd, setup_bytes)
@@ -86,20 +99,23 @@ class Worker:
         self,
         index: int,
         count: int,
-        control: memoryview,
+        page: WorkerPage,
+        cancelled: CancelledTickets,
         channel_fd: int,
         tasks_fd: int,
         budget: int,
+        memory_limit: int,
     ) -> None:
         self._index = index
         self._count = count
-        self._page = WorkerPage(control, index)
-        self._page.set_running()
-        self._cancelled = CancelledTickets(control)
+        self._page = page
+        self._current = page.current
+        self._cancelled = cancelled
+        self._memory = MemoryLimit(memory_limit) if memory_limit else None
         self._channel = Channel(
             _socket.socket(fileno=channel_fd),
-            sending=self._page.results,
-            receiving=self._page.tasks,
+            sending=page.results,
+            receiving=page.tasks,
             budget=budget,
         )
         self._dump = array_pickling.Dumper(self._channel.slots.allocate)
@@ -131,6 +147,9 @@ class Worker:
             set_in_worker()
             allocation.install_allocator(self._channel.slots.allocate)
             self._handle = job.start(self._index, self._count)
+            if self._memory is not None:
+                self._memory.require_room()
+            self._page.set_loaded()
         except BaseException as error:
             self._send_error(0, error, f"worker {self._index} of {self._count}, {where}")
             raise EOFError from None
@@ -143,13 +162,15 @@ class Worker:
                 self._change_parts(frame)
                 continue
             ticket = frame.ticket
-            self._page.ticket = ticket
+            self._current[0] = ticket
             if ticket in self._cancelled:
                 self._channel.drop(frame)
                 self._channel.send_all(FrameKind.SKIPPED, ticket, _NOTHING)
             else:
                 self._compute(frame)
-            self._page.ticket = 0
+            self._current[0] = 0
+            if self._memory is not None and not self._futures:
+                self._check_memory()
 
     def _compute(self, frame: Frame) -> None:
         # No local may outlive this function: a reference to an array would keep its slot.
@@ -185,17 +206,30 @@ class Worker:
             self._queue.extend(self._channel.receive())
             if self._queue:
                 return self._queue.popleft()
+            # Whether a worker that is lost here had a task already cannot be seen from outside.
+            self._current[0] = TAKING
             try:
-                data = self._tasks.recv(_DATAGRAM_BYTES)
+                data = self._tasks.recv(MAX_DATAGRAM)
             except BlockingIOError:
+                self._current[0] = 0
                 self._poll.poll()
                 continue
             if not data:
                 raise EOFError
             frame = framing.parse(memoryview(bytearray(data)), own=True)[0]
+            self._current[0] = frame.ticket
             if frame.sequence > self._sequence:
                 self._receive_definitions(frame.sequence)
             return frame
+
+    def _check_memory(self) -> None:
+        """Exit if this process has grown beyond its limit; it has no task, so nothing is lost."""
+        assert self._memory is not None
+        reason = self._memory.exceeded()
+        if reason is not None:
+            text = array_pickling.dumps_by_value(reason)
+            self._channel.send_all(FrameKind.RETIRE, 0, text)
+            raise EOFError
 
     # Definitions
 
@@ -295,6 +329,13 @@ def _reset_signals() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def _report_stack_to(page_fd: int) -> None:
+    """Write the stacks of all threads into the file of the page at `STACK_SIGNAL`, even inside C code."""
+    os.lseek(page_fd, STACK_OFFSET, os.SEEK_SET)
+    if STACK_SIGNAL is not None:
+        faulthandler.register(STACK_SIGNAL, page_fd, all_threads=True)
 
 
 def _poll_of(own: int, shared: int) -> Any:
