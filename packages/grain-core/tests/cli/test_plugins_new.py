@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import json
 import os
@@ -14,7 +15,15 @@ import tomllib
 import pytest
 
 from grain.cli import main
-from grain.cli.plugins.new import SHAPES, class_name, plugin_name, render
+from grain.cli.plugins.new import (
+    SHAPES,
+    Choices,
+    arguments,
+    choose,
+    class_name,
+    plugin_name,
+    render,
+)
 
 from .distributions import write_metadata
 
@@ -65,6 +74,10 @@ def test_every_file_is_complete_and_every_module_is_python(kind):
         "pyproject.toml",
         "README.md",
         "CHANGELOG.md",
+        "LICENSE",
+        "RELEASING.md",
+        "noxfile.py",
+        ".github/workflows/test.yml",
         "src/grain_two_words/__init__.py",
         "src/grain_two_words/_plugin.py",
         "src/grain_two_words/conformance.py",
@@ -74,7 +87,7 @@ def test_every_file_is_complete_and_every_module_is_python(kind):
         "tests/test_conformance.py",
     } <= set(files)
     for path, text in files.items():
-        assert not re.search(r"@[A-Z]+@", text), path
+        assert not re.search(r"@[A-Z-]+@", text), path
         if path.endswith(".py"):
             assert ast.get_docstring(ast.parse(text, path)), path
 
@@ -86,6 +99,82 @@ def test_the_project_file_names_the_entry_point_the_core_and_lower_bounds(kind):
     assert project["entry-points"]["grain.plugins"] == {"two-words": "grain_two_words._plugin"}
     assert "grain-core>=1,<2" in project["dependencies"]
     assert all(">=" in line for line in project["dependencies"])
+
+
+def options(*given: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    arguments(parser)
+    return parser.parse_args(["mine", *given])
+
+
+def test_class_suffix_scheme_license_author_and_url_can_be_chosen():
+    given = options(
+        *("--kind", "source", "--class", "Tables", "--suffix", ".tbl", "--scheme", "tables"),
+        *(
+            "--license",
+            "MIT",
+            "--author",
+            "Ada L <ada@example.org>",
+            "--url",
+            "https://example.org/m",
+        ),
+    )
+    files = render("mine", "source", choose("mine", given, interactive=False))
+    project = tomllib.loads(files["pyproject.toml"])["project"]
+    assert project["license"] == "MIT"
+    assert project["authors"] == [{"name": "Ada L", "email": "ada@example.org"}]
+    assert project["urls"]["Homepage"] == "https://example.org/m"
+    assert "Ada L" in files["LICENSE"]
+    assert "class Tables:" in files["src/grain_mine/source.py"]
+    plugin = files["src/grain_mine/_plugin.py"]
+    assert 'schemes=("tables",)' in plugin
+    assert 'suffixes=(".tbl",)' in plugin
+
+
+def test_options_that_are_not_given_are_asked_for_in_a_terminal(monkeypatch):
+    answers = iter(["Tables", ".tbl", "", "BSD-3-Clause", "", ""])
+    asked = []
+
+    def answer(question: str) -> str:
+        asked.append(question)
+        return next(answers)
+
+    monkeypatch.setattr("builtins.input", answer)
+    chosen = choose("mine", options("--kind", "source"), interactive=True)
+    assert (chosen.class_name, chosen.suffix, chosen.scheme) == ("Tables", ".tbl", "mine")
+    assert chosen.license == "BSD-3-Clause"
+    assert "[MineDataSource]" in asked[0]
+    assert len(asked) == 6
+
+
+def test_a_package_without_a_license_names_none():
+    files = render("mine", "transform", Choices(license="none"))
+    assert "LICENSE" not in files
+    assert "license" not in tomllib.loads(files["pyproject.toml"])["project"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("--class", "tables"), "--class got 'tables'"),
+        (("--class", "RangeDataSource"), "is a name of grain itself"),
+        (("--suffix", "tbl"), "--suffix got 'tbl'"),
+        (("--scheme", "My"), "--scheme got 'My'"),
+        (("--author", 'a"b'), "--author got"),
+        (("--url", "example.org"), "--url got 'example.org'"),
+    ],
+)
+def test_an_invalid_choice_is_refused_and_nothing_is_written(tmp_path, capsys, given, message):
+    where = ["--directory", str(tmp_path)]
+    assert main(["plugins", "new", "mine", "--kind", "source", *given, *where]) == 1
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_transform_has_no_suffix(tmp_path, capsys):
+    where = ["--directory", str(tmp_path)]
+    assert main(["plugins", "new", "mine", "--kind", "transform", "--suffix", ".a", *where]) == 1
+    assert "leave out --suffix" in capsys.readouterr().err
 
 
 @each_kind

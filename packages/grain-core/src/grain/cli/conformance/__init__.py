@@ -16,6 +16,9 @@ from grain.version import __version__
 
 # Lazy: no other command needs loaders and datasets.
 _testing = LazyModule("grain.testing")
+_matrix = LazyModule("grain.cli.conformance.matrix")
+
+_DEPENDENCIES = ("lowest", "latest")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,16 +33,48 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="the time limit of each case (default: the budget of the case, 300 s)",
     )
     parser.add_argument(
+        "--matrix",
+        metavar="FOLDER",
+        help="check the plugin in this folder from wheels, on all of its Pythons, with the lowest and"
+        " the latest dependencies",
+    )
+    parser.add_argument(
+        "--python",
+        action="append",
+        default=[],
+        metavar="VERSION",
+        help="with --matrix: a Python, such as 3.12 (default: those of the project's classifiers)",
+    )
+    parser.add_argument(
+        "--dependencies",
+        action="append",
+        choices=_DEPENDENCIES,
+        help="with --matrix: only the lowest or only the latest dependencies",
+    )
+    parser.add_argument(
+        "--core",
+        metavar="WHEEL",
+        help="with --matrix: the grain-core to use (default: the installed one)",
+    )
+    parser.add_argument(
         "--checks", action="store_true", help="list the checks and their contracts, and run none"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the plugin's cases; return 1 when a check fails."""
+    """Run the plugin's cases, or the matrix; return 1 when a check fails or a cell is not run."""
     if arguments.checks:
         rows = [(check.area, check.name, check.contract) for check in _testing.CHECKS]
         print(table(("AREA", "CHECK", "CONTRACT"), rows))
         return 0
+    if arguments.matrix:
+        code: int = _matrix.run_matrix(
+            arguments.matrix,
+            arguments.python,
+            arguments.dependencies or _DEPENDENCIES,
+            arguments.core,
+        )
+        return code
     if not arguments.name:
         raise CommandError("conformance needs the NAME of a plugin; see `grain plugins list`.")
     cases = _testing.cases_of(arguments.name)

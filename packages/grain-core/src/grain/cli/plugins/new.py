@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import pathlib
 import re
+import sys
+import time
 from dataclasses import dataclass
 
 from grain.cli.command import Command, CommandError
@@ -16,9 +18,18 @@ from grain.plugins import KNOWN_PLUGINS
 from grain.plugins.first_party import OWN_NAMES
 
 TEMPLATE = pathlib.Path(__file__).parent / "template"
+LICENSES = {
+    file.name: file for file in sorted((pathlib.Path(__file__).parent / "licenses").iterdir())
+}
+DEFAULT_LICENSE = "Apache-2.0"
 LONGEST_NAME = 40
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+_CLASS = re.compile(r"[A-Z][A-Za-z0-9]*")
+_SUFFIX = re.compile(r"(?:\.[a-z0-9_-]+)+")
+_SCHEME = re.compile(r"[a-z][a-z0-9.-]*")
+_AUTHOR = re.compile(r"(?P<name>[^<>\"\\]+?)(?:\s*<(?P<email>[^<>@\s\"]+@[^<>@\s\"]+)>)?")
+_URL = re.compile(r"https?://[^\s\"\\]+")
 _TAKEN = {"core", *(plugin.name for plugin in KNOWN_PLUGINS)}
 
 
@@ -30,11 +41,13 @@ class Shape:
         file: The module that contains the class.
         suffix: The suffix of the class name.
         summary: One line about the package as created.
+        writer: What the module `writer` contains, for sources.
     """
 
     file: str
     suffix: str
     summary: str
+    writer: str = ""
 
 
 SHAPES = {
@@ -42,11 +55,13 @@ SHAPES = {
         file="source",
         suffix="DataSource",
         summary="Random access to fixed-size records in a binary file.",
+        writer="the writer that `grain convert` calls",
     ),
     "iter-source": Shape(
         file="dataset",
         suffix="IterDataset",
         summary="The lines of a text file, in order.",
+        writer="the writer that `grain convert` calls",
     ),
     "transform": Shape(
         file="transform",
@@ -62,6 +77,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "name", help="the name, such as `my-format`, with or without the prefix `grain-`"
     )
     parser.add_argument("--kind", required=True, choices=SHAPES, help="the kind of plugin")
+    parser.add_argument("--class", dest="class_name", metavar="NAME", help="the name of the class")
+    parser.add_argument(
+        "--suffix", help="the suffix of files, such as `.myf` (default: `.` and the name)"
+    )
+    parser.add_argument("--scheme", help="the scheme of URIs (default: the name)")
+    parser.add_argument(
+        "--license",
+        choices=[*LICENSES, "none"],
+        help=f"the licence of the package (default: {DEFAULT_LICENSE})",
+    )
+    parser.add_argument("--author", help="the author, such as `Ada Lovelace <ada@example.org>`")
+    parser.add_argument("--url", help="the address of the project")
+    parser.add_argument(
+        "--defaults", action="store_true", help="do not ask for options that are not given"
+    )
     parser.add_argument(
         "--directory",
         default=".",
@@ -73,7 +103,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the package and print the next steps."""
     name = plugin_name(arguments.name)
-    files = render(name, arguments.kind)
+    interactive = sys.stdin.isatty() and sys.stdout.isatty() and not arguments.defaults
+    files = render(name, arguments.kind, choose(name, arguments, interactive))
     folder = pathlib.Path(arguments.directory) / f"grain-{name}"
     write(folder, files)
     print(f"{folder}: a plugin of kind {arguments.kind}, {len(files)} files. Next:")
@@ -106,6 +137,73 @@ def plugin_name(given: str) -> str:
     return name
 
 
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """What the author of a plugin decides on besides its name and kind; empty means the default.
+
+    Attributes:
+        class_name: The name of the class.
+        suffix: The suffix of files, with its dot.
+        scheme: The scheme of URIs.
+        license: The licence's identifier, or "none".
+        author: A name, optionally with an address: `Ada Lovelace <ada@example.org>`.
+        url: The address of the project.
+    """
+
+    class_name: str = ""
+    suffix: str = ""
+    scheme: str = ""
+    license: str = DEFAULT_LICENSE
+    author: str = ""
+    url: str = ""
+
+
+def choose(name: str, arguments: argparse.Namespace, interactive: bool) -> Choices:
+    """Return the choices that were given, or, in a terminal, asked for."""
+    of_files = arguments.kind != "transform"
+    questions = {
+        "class_name": ("Name of the class", class_name(name, arguments.kind)),
+        "suffix": ("Suffix of files", f".{name}" if of_files else ""),
+        "scheme": ("Scheme of URIs", name if of_files else ""),
+        "license": (f"Licence ({', '.join([*LICENSES, 'none'])})", DEFAULT_LICENSE),
+        "author": ("Author, as `Name <email>`", ""),
+        "url": ("Address of the project", ""),
+    }
+    answers = {}
+    for field, (question, default) in questions.items():
+        given = getattr(arguments, field)
+        if field in ("suffix", "scheme") and not of_files:
+            if given:
+                raise CommandError(f"A transform has no {field}: leave out --{field}.")
+            given = ""
+        elif given is None and interactive:
+            given = input(f"{question} [{default or 'none'}]: ").strip() or default
+        answers[field] = default if given is None else given
+    return _checked(Choices(**answers), of_files)
+
+
+def _checked(choices: Choices, of_files: bool) -> Choices:
+    patterns = {
+        "class_name": (_CLASS, "a class name such as MyFormatDataSource"),
+        "suffix": (_SUFFIX, "a dot and lower-case letters or digits, such as .myf"),
+        "scheme": (_SCHEME, "lower-case letters, such as myf"),
+        "author": (_AUTHOR, "a name, optionally followed by <address>"),
+        "url": (_URL, "an address that starts with https://"),
+    }
+    for field, (pattern, expected) in patterns.items():
+        value = getattr(choices, field)
+        optional = field in ("author", "url") or (field in ("suffix", "scheme") and not of_files)
+        if not (optional and not value) and not pattern.fullmatch(value):
+            option = "class" if field == "class_name" else field
+            raise CommandError(f"--{option} got {value!r}, expected {expected}.")
+    if choices.class_name in OWN_NAMES:
+        raise CommandError(f"{choices.class_name} is a name of grain itself: choose another one.")
+    if choices.license not in (*LICENSES, "none"):
+        known = ", ".join([*LICENSES, "none"])
+        raise CommandError(f"--license got {choices.license!r}, expected one of {known}.")
+    return choices
+
+
 def class_name(name: str, kind: str) -> str:
     """Return the name of the plugin's class; raise if the core has that name.
 
@@ -122,9 +220,10 @@ def class_name(name: str, kind: str) -> str:
     return chosen
 
 
-def render(name: str, kind: str) -> dict[str, str]:
+def render(name: str, kind: str, choices: Choices | None = None) -> dict[str, str]:
     """Return the files of a package: relative paths and contents."""
     shape = SHAPES[kind]
+    choices = choices or Choices()
     module = f"grain_{name.replace('-', '_')}"
     words = {
         # First, since its replacement contains such words.
@@ -132,7 +231,10 @@ def render(name: str, kind: str) -> dict[str, str]:
         "@NAME@": name,
         "@DISTRIBUTION@": f"grain-{name}",
         "@MODULE@": module,
-        "@CLASS@": class_name(name, kind),
+        "@CLASS@": choices.class_name or class_name(name, kind),
+        "@SUFFIX@": choices.suffix or f".{name}",
+        "@SCHEME@": choices.scheme or name,
+        **_publishing_words(choices, module, shape),
         "@FILE@": shape.file,
         "@SUMMARY@": shape.summary,
     }
@@ -143,7 +245,31 @@ def render(name: str, kind: str) -> dict[str, str]:
                 continue
             path = file.relative_to(TEMPLATE / folder).as_posix().removesuffix(".txt")
             files[path.replace("src/package/", f"src/{module}/")] = _replaced(_read(file), words)
+    if choices.license != "none":
+        files["LICENSE"] = _replaced(_read(LICENSES[choices.license]), words)
     return files
+
+
+def _publishing_words(choices: Choices, module: str, shape: Shape) -> dict[str, str]:
+    """Return the words that make a package ready to be published."""
+    license_, url = choices.license, choices.url
+    found = _AUTHOR.fullmatch(choices.author)
+    authors = ""
+    if found:
+        email = f', email = "{found["email"]}"' if found["email"] else ""
+        authors = f'authors = [{{ name = "{found["name"]}"{email} }}]\n'
+    return {
+        "@LICENSE-FIELDS@": ""
+        if license_ == "none"
+        else f'license = "{license_}"\nlicense-files = ["LICENSE"]\n',
+        "@AUTHORS@": authors,
+        "@URLS@": f'[project.urls]\nHomepage = "{url}"\nChangelog = "{url}/blob/main/CHANGELOG.md"\n\n'
+        if url
+        else "",
+        "@FILES@": f"| `src/{module}/writer.py` | {shape.writer} |\n" if shape.writer else "",
+        "@AUTHOR@": found["name"] if found else "the authors",
+        "@YEAR@": time.strftime("%Y"),
+    }
 
 
 def write(folder: pathlib.Path, files: dict[str, str]) -> None:
