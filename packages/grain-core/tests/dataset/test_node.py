@@ -49,6 +49,7 @@ WITHOUT_SPEC = {
     "ParquetIterDataset",
     "SampledMapDataset",
     "ShardBatchesMapDataset",
+    "IterableIterDataset",
     "TFRecordIterDataset",
 }
 # Nodes that open their parents themselves.

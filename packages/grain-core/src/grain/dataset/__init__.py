@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from grain.dataset import batch as batch
     from grain.dataset import cache as cache
     from grain.dataset import concatenate as concatenate
+    from grain.dataset import epochs as epochs
     from grain.dataset import filter as filter  # noqa: A004
     from grain.dataset import flat_map as flat_map
     from grain.dataset import from_iterable as from_iterable

@@ -13,6 +13,7 @@ import numpy as np
 from grain import dataset as operations
 from grain import transforms
 from grain._lazy import LazyModule
+from grain.dataset import same_epoch
 from grain.dataset.iterator import DatasetIterator
 from grain.dataset.node import DatasetNode, ExecutionTrait, SessionBinding
 from grain.dataset.recognition import RecognisedIterDataset
@@ -33,6 +34,8 @@ def _remember_dataset(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     @functools.wraps(make)
     def __iter__(self: Any) -> Any:  # noqa: N807 - shown in tracebacks
+        if same_epoch.is_watching:
+            same_epoch.warn_of_same_epoch(self)
         session = _bound_session(self, __iter__) if _has_bound_nodes else None
         iterator = make(self) if session is None else session.iterate(self)
         if isinstance(iterator, DatasetIterator) and iterator is not self:
@@ -72,6 +75,8 @@ _open = operator.methodcaller("__iter__")
 def _iterate(self: IterDataset[Any]) -> DatasetIterator[Any]:
     """Return a new iterator at the first element."""
     iterator: DatasetIterator[Any]
+    if same_epoch.is_watching:
+        same_epoch.warn_of_same_epoch(self)
     if _has_bound_nodes and (session := _bound_session(self, _iterate)) is not None:
         iterator = session.iterate(self)
     else:

@@ -21,6 +21,7 @@ from grain._user_code import calls_user_code
 from grain.dataset.checkpointing import CheckpointMixin
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.context import IterationContext, current_context
+from grain.dataset.same_epoch import note_complete_pass
 from grain.dataset.stats import NO_STATS
 from grain.dataset.traceback_cleanup import clear_frames
 from grain.memory.buffer_pool import keep_freed_memory
@@ -263,6 +264,8 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
         element: T
         for element in remaining:
             return element
+        if self._made_by is not None:
+            note_complete_pass(self._made_by)
         raise StopIteration
 
     def state_function(self) -> Callable[[], Any] | None:

@@ -14,6 +14,7 @@ from grain import transforms
 from grain._exceptions import note_element
 from grain._lazy import LazyModule
 from grain._user_code import calls_user_code
+from grain.dataset import same_epoch
 from grain.dataset.chunk import PartialRead
 from grain.dataset.node import DatasetNode, computed
 from grain.dataset.recognition import RecognisedMapDataset
@@ -130,7 +131,13 @@ class MapDataset(RecognisedMapDataset, DatasetNode, Generic[T], abc.ABC):
             raise elements.error
         return elements
 
+    def for_epoch(self, epoch: int) -> Any:
+        """Return the elements of one epoch."""
+        return operations.epochs.EpochMapDataset(self, epoch) if epoch else self
+
     def __iter__(self) -> DatasetIterator[T]:
+        if same_epoch.is_watching:
+            same_epoch.warn_of_same_epoch(self)
         return self.to_iter_dataset().__iter__()
 
     # Sources

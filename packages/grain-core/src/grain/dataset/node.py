@@ -8,10 +8,11 @@ of them has a safe default: a class that writes none still iterates, resumes and
 
 from __future__ import annotations
 
+import copy
 import copyreg
 import enum
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -112,6 +113,7 @@ class DatasetNode:
         fingerprint_name: The operation's name in a checkpoint's fingerprint. It is part of saved
             files: never change it. None describes the node by its `__str__` or its class name.
         preserves_elements: Whether its elements are elements of its first parent, and have its spec.
+        is_random: Whether the order or the elements are drawn at random.
         bound_session: Set on copies of nodes that an opaque class reads from: makes the iterators of the
             copy, and of nodes above it, in worker processes.
     """
@@ -121,6 +123,7 @@ class DatasetNode:
     own_seed: int | None = None
     fingerprint_name: str | None = None
     preserves_elements: bool = False
+    is_random: bool = False
     bound_session: SessionBinding | None = None
     _stats = NO_STATS  # Used in classes of users.
 
@@ -186,6 +189,32 @@ class DatasetNode:
         if not self._parents:
             return str(self)
         return ", ".join(dict.fromkeys(parent.describe_sources() for parent in self._parents[:3]))
+
+    def epochs(self, num_epochs: int | None = None, *, first: int = 0) -> Iterator[Self]:
+        """Return one dataset for each epoch, shuffled and transformed differently.
+
+        Iterating over a dataset again yields the same order and the same random draws. The datasets of
+        this method together are what `MapDataset.repeat` yields; the first is the dataset itself.
+
+        Args:
+            num_epochs: The number of epochs; None for no end.
+            first: The epoch to start with, such as the one in which a run was interrupted.
+
+        >>> import grain
+        >>> ds = grain.MapDataset.range(4).shuffle(seed=1)
+        >>> [list(epoch_ds) for epoch_ds in ds.epochs(2)]
+        [[1, 2, 3, 0], [0, 3, 1, 2]]
+        """
+        return operations.epochs.epochs(self, num_epochs, first)
+
+    def for_epoch(self, epoch: int) -> Self:
+        """Return the dataset of one epoch; the default reads the parents' epoch."""
+        if not epoch:
+            return self
+        parents = tuple(parent.for_epoch(epoch) for parent in self._parents)
+        node = copy.copy(self)
+        node._parents = parents
+        return node
 
     def written_call(self) -> str:
         """Return this operation as one would write it, without its parents; shown by `repr`."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from grain import transforms
 from grain._exceptions import note_element
 from grain._user_code import calls_user_code
+from grain.dataset import epochs
 from grain.dataset.chunk import stopped
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import Transformed
@@ -65,6 +66,7 @@ class RandomMapMapDataset(TransformMapDataset[T]):
     """A random function applied to every element; its draws depend only on the seed and the index."""
 
     fingerprint_name = "random_map"
+    is_random = True
 
     def __init__(self, parent: MapDataset[Any], transform: Any, seed: int | None = None):
         function = function_of(transform, transforms.RandomMap, "random_map", "random_map")
@@ -83,6 +85,7 @@ class RandomMapIterDataset(TransformIterDataset[T]):
     """A random function applied to every element; its draws depend only on the seed and the count."""
 
     fingerprint_name = "random_map"
+    is_random = True
 
     counts_elements = True
     counter_name = "index_for_rng"
@@ -92,6 +95,12 @@ class RandomMapIterDataset(TransformIterDataset[T]):
         super().__init__(parent, transform, function)
         self._seed = _seed_of(self, seed)
         self._rngs = RngPool(self._seed)
+
+    def for_epoch(self, epoch: int) -> Self:
+        node = super().for_epoch(epoch)
+        node._seed = epochs.epoch_seed(self._seed, epoch)
+        node._rngs = RngPool(node._seed)
+        return node
 
     def apply_chunk(self, elements: list[Any], first: int) -> Transformed:
         function = self._function

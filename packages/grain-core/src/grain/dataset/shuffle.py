@@ -23,6 +23,7 @@ class ShuffleMapDataset(IndexTransformMapDataset[T]):
     """The parent's elements in shuffled order."""
 
     fingerprint_name = "shuffle"
+    is_random = True
     # (first index, permuted indices) of the last block; replaced as a whole, so threads may share a node.
     _block: tuple[int, IndexArray] = (0, np.empty(0, np.int64))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from grain.dataset import epochs
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.index_transform import IndexTransformMapDataset
 from grain.dataset.iter_dataset import IterDataset
@@ -53,6 +54,7 @@ class WindowShuffleMapDataset(IndexTransformMapDataset[T]):
     """
 
     fingerprint_name = "window_shuffle"
+    is_random = True
 
     def __init__(
         self, parent: MapDataset[T], *, window_size: int, seed: int, within_epochs: bool = False
@@ -92,12 +94,18 @@ class WindowShuffleIterDataset(IterDataset[T]):
     """Windows of elements, each in shuffled order."""
 
     fingerprint_name = "window_shuffle"
+    is_random = True
     preserves_elements = True
 
     def __init__(self, parent: IterDataset[T], *, window_size: int, seed: int):
         super().__init__(checked_iter_parent(type(self).__name__, parent))
         self._window_size = checked_int("window_size", window_size, least=1)
         self._seed = _checked_seed(seed)
+
+    def for_epoch(self, epoch: int) -> Self:
+        node = super().for_epoch(epoch)
+        node._seed = epochs.epoch_seed(self._seed, epoch)
+        return node
 
     def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
         return WindowShuffleDatasetIterator(parents[0], self._window_size, self._seed)

@@ -6,7 +6,7 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from grain._chunk_size import ChunkSizeController
 from grain._policy import current_policy
@@ -120,6 +120,12 @@ class InterleaveIterDataset(IterDataset[T]):
                 return None
             total += known
         return total
+
+    def for_epoch(self, epoch: int) -> Self:
+        node = super().for_epoch(epoch)
+        if isinstance(self._datasets, (list, tuple)):
+            node._datasets = [dataset.for_epoch(epoch) for dataset in self._datasets]
+        return node
 
     def written_call(self) -> str:
         count = (
