@@ -1,6 +1,7 @@
 """The builders of all facts, one module per area; importing this package fills the registry."""
 
 from . import (
+    agreements,
     batches,
     elements,
     errors,
@@ -24,6 +25,7 @@ from . import (
 )
 
 __all__ = [
+    "agreements",
     "batches",
     "elements",
     "errors",

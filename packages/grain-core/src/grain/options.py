@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import logging
 from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
+
+_logger = logging.getLogger("grain")
 
 
 def checked_int(name: str, value: Any, *, least: int) -> int:
@@ -71,6 +74,16 @@ class ReadOptions:
         self.prefetch_buffer_size = checked_int(
             "prefetch_buffer_size", self.prefetch_buffer_size, least=0
         )
+        if 0 < self.prefetch_buffer_size < self.num_threads:
+            # Message kept from google/grain 0.2.18
+            _logger.warning(
+                "prefetch_buffer_size=%d is smaller than num_threads=%d. This will limit the number of "
+                "threads that can actually be used in parallel to %d, potentially hurting performance. "
+                "Please set prefetch_buffer_size >= num_threads.",
+                self.prefetch_buffer_size,
+                self.num_threads,
+                self.prefetch_buffer_size,
+            )
 
 
 class _NoWorkers(int):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import sys
-import warnings
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +15,8 @@ from grain.records import RecordMetadata
 from grain.sharding import NO_SHARDING, ShardOptions, checked_shard_options
 
 __all__ = ["IndexSampler", "Sampler", "SequentialSampler"]
+
+_logger = logging.getLogger("grain")
 
 
 class Sampler(Protocol):
@@ -82,11 +84,12 @@ class IndexSampler:
         )
         dropped = num_records % shard.shard_count if shard.drop_remainder else 0
         if dropped:
-            warnings.warn(
-                # Message kept from google/grain 0.2.18
-                f"Dropping {dropped} examples of {num_records} examples "
-                f"(shard {shard.shard_count}).",
-                stacklevel=2,
+            # Message kept from google/grain 0.2.18
+            _logger.warning(
+                "Dropping %d examples of %d examples (shard %d).",
+                dropped,
+                num_records,
+                shard.shard_count,
             )
         if num_epochs is None:
             self._length = sys.maxsize if len(self._keys) else 0
@@ -141,9 +144,12 @@ class SequentialSampler:
         self._num_records = num_records
         self._shard_options = checked_shard_options(shard_options)
         self._seed = seed
+        # Every shard reads equally many of these.
+        rest = num_records % self._shard_options.shard_count
+        self._length = num_records - (rest if self._shard_options.drop_remainder else 0)
 
     def __len__(self) -> int:
-        return self._num_records
+        return self._length
 
     def __repr__(self) -> str:
         return (
@@ -152,7 +158,7 @@ class SequentialSampler:
         )
 
     def __getitem__(self, index: int) -> RecordMetadata:
-        _check_index(index, self._num_records)
+        _check_index(index, self._length)
         rng = None if self._seed is None else record_rng(self._seed, index)
         return RecordMetadata(index=index, record_key=index, rng=rng)
 

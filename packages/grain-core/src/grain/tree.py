@@ -201,6 +201,8 @@ def _stack_leaves(elements: Sequence[Any]) -> np.ndarray[Any, Any]:
     for array, element in zip(arrays, elements, strict=True):
         # None among scalars counts as a scalar: the result is an array of objects.
         is_node = element is not None and _open_node(element) is not None
+        if type(elements[0]) is np.ndarray and type(element) in (list, tuple):
+            is_node = array.dtype == object  # A sequence of numbers is stacked like an array.
         if array.shape != shape or is_node:
             raise _MismatchError(f"{_describe(elements[0])}\nand\n{_describe(element)}")
     return np.stack(arrays)
@@ -257,7 +259,7 @@ def _open_other_node(tree: Any) -> _Node | None:
         return _open_mapping(tree)
     if isinstance(tree, (list, tuple)):
         return _Node(tree, kind)
-    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+    if dataclasses.is_dataclass(kind) and not getattr(kind, "is_tree_leaf", False):
         names = [field.name for field in dataclasses.fields(tree) if field.init]
         return _Node(
             [getattr(tree, name) for name in names],

@@ -121,6 +121,16 @@ def test_numbers_of_numpy_make_the_same_sampler():
     assert theirs[12345].rng.random() == ours[12345].rng.random()
 
 
-def test_a_sampler_says_what_it_drops():
-    with pytest.warns(UserWarning, match=r"Dropping 1 examples of 7 examples \(shard 3\)"):
-        IndexSampler(7, ShardOptions(0, 3, drop_remainder=True))
+def test_a_sampler_says_what_it_drops(caplog):
+    IndexSampler(7, ShardOptions(0, 3, drop_remainder=True))
+    assert "Dropping 1 examples of 7 examples (shard 3)." in caplog.messages
+
+
+@pytest.mark.parametrize("shard", range(3))
+def test_a_sequential_sampler_drops_what_cannot_be_divided(shard):
+    sampler = SequentialSampler(7, ShardOptions(shard, 3, drop_remainder=True))
+    assert [record.record_key for record in sampler] == list(range(6))
+    assert len(sampler) == 6
+    with pytest.raises(IndexError, match=r"Got index 6, allowed indices should be in \[0, 6\]"):
+        sampler[6]
+    assert len(SequentialSampler(7, ShardOptions(shard, 3))) == 7

@@ -413,7 +413,7 @@ WRONG: dict[str, list[Wrong]] = {
         Wrong(lambda: ex.get_next_index(IN_ORDER), TypeError, ("PrefetchIterDataset", "Iterator")),
     ],
     "index_shuffle": [
-        Wrong(shuffle(index=5), ValueError, ("index", "5", "max_index=3")),
+        Wrong(shuffle(index=5), ValueError, ("index", "5", "max_index = 3")),
         Wrong(shuffle(seed=-1), ValueError, ("seed", "-1", "2**32")),
         Wrong(shuffle(rounds=3), ValueError, ("rounds", "3", "even")),
     ],

@@ -78,7 +78,7 @@ class Doubled(grain.transforms.Map):
         (RepeatIterDataset(CacheIterDataset(LimitIterDataset(ROWS_ITER, 2)), 2), x(3)),
         (WindowShuffleIterDataset(ROWS_ITER, window_size=2, seed=1), x(3)),
         (ThreadPrefetchIterDataset(ROWS_ITER, prefetch_buffer_size=1), x(3)),
-        (RebatchIterDataset(ROWS_ITER.batch(2), 5), x(None, 3)),
+        (RebatchIterDataset(ROWS_ITER.batch(2), 5), x(5, 3)),
         (RebatchIterDataset(ROWS_ITER.batch(2), 5, drop_remainder=True), x(5, 3)),
         (grain.MapDataset.range(3), ShapeDtypeStruct((), np.int64)),
         (grain.MapDataset.source(np.zeros((4, 2), np.int8)), ShapeDtypeStruct((2,), np.int8)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -75,11 +76,12 @@ class BatchMapDataset(IndexedMapDataset[T]):
         super().__init__(parent)
         self._batch_size = checked_batch_size(batch_size)
         if parent.is_surely_sparse:
+            name = _discarding_name(parent)
             # Message kept from google/grain 0.2.18
             raise ValueError(
-                "`MapDataset.batch` can not follow `MapDataset.filter` because `filter` can discard "
-                "elements. Convert `MapDataset` to `IterDataset` with `to_iter_dataset()` before "
-                "calling `batch`."
+                f"`MapDataset.batch` can not follow `{name}` because `{name.rpartition('.')[2]}` can "
+                "discard elements. Convert `MapDataset` to `IterDataset` with `to_iter_dataset()` "
+                "before calling `batch`."
             )
         self._drop_remainder = drop_remainder
         self._batch_fn = checked_batch_fn(batch_fn)
@@ -168,8 +170,17 @@ class BatchMapDataset(IndexedMapDataset[T]):
         }
 
     def infer_element_spec(self) -> Any:
-        size = self._batch_size if self._drop_remainder else None
-        return _batch_spec(get_element_spec(self._parent), size, self._batch_fn)
+        return _batch_spec(
+            get_element_spec(self._parent), self._batch_size, self._drop_remainder, self._batch_fn
+        )
+
+
+def _discarding_name(dataset: Any) -> str:
+    """Return the name of the operation that discards elements, for messages."""
+    above = next((parent for parent in dataset.parents if parent.is_surely_sparse), None)
+    if above is not None:
+        return _discarding_name(above)
+    return "MapDataset.filter" if dataset.fingerprint_name == "filter" else type(dataset).__name__
 
 
 def checked_batch_fn(batch_fn: Any) -> BatchFn | None:
@@ -182,8 +193,11 @@ def checked_batch_fn(batch_fn: Any) -> BatchFn | None:
     return batch_fn  # type: ignore[no-any-return]
 
 
-def _batch_spec(element: Any, size: int | None, batch_fn: BatchFn | None) -> Any:
+def _batch_spec(
+    element: Any, batch_size: int, drop_remainder: bool, batch_fn: BatchFn | None
+) -> Any:
     if batch_fn is None:
+        size = batch_size if drop_remainder else None
         return tree.map_leaves(
             lambda leaf: ShapeDtypeStruct((size, *leaf.shape), leaf.dtype), element
         )
@@ -194,7 +208,11 @@ def _batch_spec(element: Any, size: int | None, batch_fn: BatchFn | None) -> Any
             "Element spec inference is not supported with custom batching functions; give "
             f"{transform_name(batch_fn)} a method `output_spec`."
         )
-    return output_spec(element)
+    try:
+        inspect.signature(output_spec).bind(element, batch_size, drop_remainder)
+    except (TypeError, ValueError):
+        return output_spec(element)
+    return output_spec(element, batch_size, drop_remainder)
 
 
 def _expand(starts: IndexArray, sizes: list[int]) -> IndexArray:
@@ -314,8 +332,9 @@ class BatchIterDataset(StageIterDataset[T]):
         }
 
     def infer_element_spec(self) -> Any:
-        size = self._batch_size if self.drop_remainder else None
-        return _batch_spec(get_element_spec(self._parent), size, self._batch_fn)
+        return _batch_spec(
+            get_element_spec(self._parent), self._batch_size, self.drop_remainder, self._batch_fn
+        )
 
 
 class BatchDatasetIterator(ChunkIterator[T]):

@@ -44,6 +44,7 @@ def _checked_dtype(dtype: Any) -> Any:
         raise TypeError(f"dtype must be a type of numpy, got {dtype!r}: {error}.") from None
 
 
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class ShapeDtypeStruct:
     """The shape and the type of an array, without the array.
 
@@ -55,8 +56,10 @@ class ShapeDtypeStruct:
     ShapeDtypeStruct(shape=(2, None), dtype=dtype('int32'))
     """
 
-    # Not a dataclass, since dataclasses are trees: this is a leaf, like the array it describes.
     __slots__ = ("dtype", "shape")
+
+    # Other dataclasses are nodes of a tree; this one is a leaf, like the array it describes.
+    is_tree_leaf = True
 
     shape: tuple[int | None, ...]
     dtype: Any
@@ -64,12 +67,6 @@ class ShapeDtypeStruct:
     def __init__(self, shape: Sequence[int | None] = (), dtype: Any = np.float64):
         object.__setattr__(self, "shape", _checked_shape(shape))
         object.__setattr__(self, "dtype", _checked_dtype(dtype))
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
     def __reduce__(self) -> Any:
         return ShapeDtypeStruct, (self.shape, self.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import logging
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -21,6 +21,8 @@ from grain.index.permutation import IndexArray
 from grain.options import DatasetOptions
 
 T = TypeVar("T")
+
+_logger = logging.getLogger("grain")
 
 
 class DropRateMonitor:
@@ -93,12 +95,12 @@ class DropRateMonitor:
             return ValueError(self._message(dropped, seen, "filter_raise_threshold_ratio"))
         if options.warn_ratio and dropped >= options.warn_ratio:
             message = self._message(dropped, seen, "filter_warn_threshold_ratio")
-            warnings.warn(message, stacklevel=2)
+            _logger.warning(message)
         return None
 
     def _message(self, dropped: float, seen: int, option: str) -> str:
         return (
-            f"Transformation {self._name()} skipped {dropped:.2%} of the last seen {seen} "
+            f"Transformation {self._name()} skipped {100 * dropped:.2f} % of the last seen {seen} "
             "elements. Please check the filtering logic. If this is intended, consider pre-filtering "
             "the input dataset before training. To disable this check, set "
             f"`grain.experimental.DatasetOptions.{option}` used in `WithOptionsIterDataset` to `None`."

@@ -52,9 +52,9 @@ class RebatchIterDataset(IterDataset[T]):
         return {"batch_size": self._batch_size, "drop_remainder": self._drop_remainder}
 
     def infer_element_spec(self) -> Any:
-        size = self._batch_size if self._drop_remainder else None
+        # As in the reference also where the last batch may be short.
         return tree.map_leaves(
-            lambda leaf: ShapeDtypeStruct((size, *leaf.shape[1:]), leaf.dtype),
+            lambda leaf: ShapeDtypeStruct((self._batch_size, *leaf.shape[1:]), leaf.dtype),
             get_element_spec(self._parent),
         )
 

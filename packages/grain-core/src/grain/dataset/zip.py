@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,6 +24,8 @@ _MANY_PARENTS, _FEW_ELEMENTS = 16, 32
 
 
 def _checked_parents(parents: Any, kinds: tuple[type, ...], owner: str) -> list[Any]:
+    if isinstance(parents, Iterator):
+        parents = list(parents)
     if isinstance(parents, (MapDataset, IterDataset)) or not isinstance(parents, Sequence):
         raise TypeError(
             f"{owner} needs a sequence of datasets, got {type(parents).__name__}; write [ds, ds2]."
@@ -54,7 +56,8 @@ class ZipMapDataset(IndexedMapDataset[tuple[Any, ...]]):
         return "ZipMapDataset()"
 
     def __init__(self, parents: Sequence[MapDataset[Any]]):
-        super().__init__(_checked_parents(parents, (MapDataset,), "ZipMapDataset"))
+        parents = _checked_parents(parents, (MapDataset,), "ZipMapDataset")
+        super().__init__(parents)
         lengths = [len(parent) for parent in parents]
         if len(set(lengths)) > 1:
             # Message kept from google/grain 0.2.18
@@ -147,7 +150,8 @@ class ZipIterDataset(IterDataset[tuple[Any, ...]]):
 
     def __init__(self, parents: Sequence[IterDataset[Any]], *, strict: bool = True):
         # Map datasets are accepted: they can be iterated as well.
-        super().__init__(_checked_parents(parents, (IterDataset, MapDataset), "ZipIterDataset"))
+        parents = _checked_parents(parents, (IterDataset, MapDataset), "ZipIterDataset")
+        super().__init__(parents)
         self._strict = strict
 
     def make_iterator(

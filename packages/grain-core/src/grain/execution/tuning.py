@@ -26,7 +26,7 @@ from grain.options import MultiprocessingOptions, ReadOptions, checked_int
 T = TypeVar("T")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class PerformanceConfig:
     """Options for reading a dataset.
 
@@ -199,7 +199,7 @@ def config_of(report: TuningReport) -> PerformanceConfig:
         config = PerformanceConfig(MultiprocessingOptions(), ReadOptions())
     else:
         config = PerformanceConfig(chosen.multiprocessing_options, chosen.read_options)
-    object.__setattr__(config, "report", report)
+    config.report = report
     return config
 
 

@@ -54,7 +54,7 @@ def index_shuffle(
         index: one index, or an int64 array of indices, each in `0..max_index`.
         max_index: the largest index, inclusive; below 2**63.
         seed: chooses the permutation; `0 <= seed < 2**32`.
-        rounds: rounds of mixing; even, at least 2.
+        rounds: rounds of mixing; even, from 4 to 1024.
 
     When `max_index` is 2**k with k even and at least 16, this function keeps the block that earlier
     releases of this API used, which is one bit short: `index` 0 and `max_index` then have the same
@@ -66,10 +66,8 @@ def index_shuffle(
     max_index, seed, rounds = _checked_arguments(max_index, seed, rounds)
     if isinstance(index, np.ndarray):
         if index.size and (int(index.min()) < 0 or int(index.max()) > max_index):
-            raise ValueError(
-                f"index_shuffle: indices must lie in 0..max_index={max_index}, but they span "
-                f"{int(index.min())}..{int(index.max())}."
-            )
+            wrong = int(index.min()) if int(index.min()) < 0 else int(index.max())
+            raise _outside(wrong, max_index)
         if _has_short_block(max_index):
             return permute(index % max_index, max_index - 1, seed, rounds)
         return permute(index, max_index, seed, rounds)
@@ -79,10 +77,17 @@ def index_shuffle(
             f"{type(index).__name__}."
         )
     if not 0 <= index <= max_index:
-        raise ValueError(f"index_shuffle: index {index} is outside of 0..max_index={max_index}.")
+        raise _outside(index, max_index)
     if _has_short_block(max_index):
         return permute_one(int(index) % max_index, max_index - 1, seed, rounds)
     return permute_one(int(index), max_index, seed, rounds)
+
+
+def _outside(index: int, max_index: int) -> ValueError:
+    # Message kept from google/grain 0.2.18
+    return ValueError(
+        f"index must be in [0, max_index], but got index = {index} and max_index = {max_index}"
+    )
 
 
 def _has_short_block(max_index: int) -> bool:
@@ -103,8 +108,11 @@ def _checked_arguments(max_index: int, seed: int, rounds: int) -> tuple[int, int
         raise ValueError(f"index_shuffle: max_index must be in [0, 2**63), got {max_index}.")
     if not 0 <= seed < 2**32:
         raise ValueError(f"index_shuffle: seed must be in [0, 2**32), got {seed}.")
-    if rounds < 2 or rounds % 2:
-        raise ValueError(f"index_shuffle: rounds must be an even number >= 2, got {rounds}.")
+    if rounds % 2 or not 4 <= rounds <= 1024:
+        # Message kept from google/grain 0.2.18
+        raise ValueError(
+            f"rounds must be an even integer between 4 and 1024, but got rounds = {rounds}"
+        )
     return max_index, seed, rounds
 
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from grain import tree
 from grain.dataset.batch import checked_batch_size
 from grain.records import Record
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 class Operation(Protocol):
@@ -24,7 +27,7 @@ class Operation(Protocol):
 
 
 @dataclasses.dataclass
-class MapOperation:
+class MapOperation(Generic[S, T]):
     """Operation that applies a function to every record's data.
 
     >>> import grain
@@ -41,7 +44,7 @@ class MapOperation:
 
 
 @dataclasses.dataclass
-class RandomMapOperation:
+class RandomMapOperation(Generic[S, T]):
     """Operation that applies a function to every record's data and generator."""
 
     random_map_function: Callable[[Any, np.random.Generator], Any]
@@ -57,7 +60,7 @@ class RandomMapOperation:
 
 
 @dataclasses.dataclass
-class FilterOperation:
+class FilterOperation(Generic[S]):
     """Operation that keeps the records whose data fulfils a condition."""
 
     condition_function: Callable[[Any], bool]
@@ -69,7 +72,7 @@ class FilterOperation:
 
 
 @dataclasses.dataclass
-class BatchOperation:
+class BatchOperation(Generic[S, T]):
     """Operation that stacks the data of consecutive records.
 
     >>> import grain

@@ -36,6 +36,8 @@ _KNOWN = (
 
 def check_operations(operations: Any) -> tuple[Any, ...]:
     """Return the operations, or raise an error that shows the invalid one."""
+    if isinstance(operations, Iterator):
+        operations = list(operations)
     if isinstance(operations, (str, bytes)) or not isinstance(operations, Sequence):
         raise TypeError(
             "operations must be a sequence of grain.transforms objects, got "
