@@ -95,13 +95,13 @@ def test_a_death_is_noticed_while_the_other_workers_go_on(make_pool, fifo):
         return task
 
     pool = make_pool(handle, num_workers=2)
-    stuck = pool.submit(None, worker=0)
+    stuck = pool.submit(None, affinity=0)
     pid = int(fifo.read())
     os.kill(pid, signal.SIGKILL)
 
     def go_on():
         for number in range(10**6):
-            assert pool.result(pool.submit(number, worker=1)) == number
+            assert pool.result(pool.submit(number, affinity=1)) == number
 
     with pytest.raises(WorkerDied) as caught:
         go_on()
@@ -118,11 +118,11 @@ def test_a_worker_that_exits_by_itself_is_reported_with_its_exit_code(make_pool)
 
 def test_an_idle_workers_death_is_reported_to_the_next_call_that_waits(make_pool, wait_until_gone):
     pool = make_pool(lambda task: task, num_workers=2)
-    assert pool.result(pool.submit(1, worker=0)) == 1
+    assert pool.result(pool.submit(1, affinity=0)) == 1
     os.kill(pool.pids[0], signal.SIGKILL)
     wait_until_gone(pool.pids[0])
     with pytest.raises(WorkerDied) as caught:
-        pool.result(pool.submit(2, worker=0))
+        pool.result(pool.submit(2, affinity=0))
     assert caught.value.worker == 0
     assert caught.value.ticket is None
     assert "while" not in str(caught.value)
@@ -407,7 +407,7 @@ def test_ctrl_c_ends_everything_and_only_the_consumer_speaks(script, wait_until_
         pool = WorkerPool(Apply(handle), num_workers=2)
         if moment != "starting":
             for worker in range(2):
-                pool.result(pool.submit("report", worker=worker))
+                pool.result(pool.submit("report", affinity=worker))
         print(*pool.pids, flush=True)
         try:
             if moment == "computing":
@@ -470,11 +470,11 @@ def test_workers_die_with_a_consumer_that_dies(script, wait_until_gone, how, mom
             make()
         if moment != "starting":
             for worker in range(2):
-                pool.result(pool.submit("report", worker=worker))
+                pool.result(pool.submit("report", affinity=worker))
         print(*pool.pids, flush=True)
         if moment.startswith("busy"):
             for worker in range(2):
-                pool.submit("hang", worker=worker)
+                pool.submit("hang", affinity=worker)
         else:
             os.write(1, b"ready\\nready\\n")
         while True:

@@ -24,7 +24,7 @@ def test_a_job_is_started_once_in_each_worker_with_its_index_and_the_count(make_
             return lambda task: (os.getpid(), list(starts))
 
     pool = make_pool(Job(), num_workers=3)
-    answers = [pool.result(pool.submit(None, worker=i)) for i in range(3)]
+    answers = [pool.result(pool.submit(None, affinity=i)) for i in range(3)]
     assert [starts for _, starts in answers] == [[(0, 3)], [(1, 3)], [(2, 3)]]
     assert [pid for pid, _ in answers] == pool.pids
     assert os.getpid() not in pool.pids
@@ -43,7 +43,7 @@ def test_tasks_of_a_named_worker_are_computed_there_and_in_order(make_pool):
             return handle
 
     pool = make_pool(Job())
-    tickets = [pool.submit(x, worker=1) for x in range(4)]
+    tickets = [pool.submit(x, affinity=1) for x in range(4)]
     assert pool.result(tickets[3]) == (1, [0, 1, 2, 3])
     assert pool.result(tickets[0]) == (1, [0])
 
@@ -77,7 +77,8 @@ def test_large_tasks_arrive_whole_wherever_they_are_sent(make_pool):
     pool = make_pool(lambda task: (task["key"], int(task["array"].sum()), task["array"].nbytes))
     array = np.arange(300_000)
     tickets = [
-        pool.submit({"key": k, "array": array + k}, worker=None if k % 2 else 0) for k in range(12)
+        pool.submit({"key": k, "array": array + k}, affinity=None if k % 2 else 0)
+        for k in range(12)
     ]
     for k, ticket in enumerate(tickets):
         assert pool.result(ticket) == (k, int((array + k).sum()), array.nbytes)
@@ -316,12 +317,18 @@ def test_a_closed_pool_says_so(make_pool):
     pool.discard(ticket)
 
 
-def test_the_number_of_workers_and_the_named_worker_are_checked(make_pool):
-    with pytest.raises(ValueError, match="num_workers must be at least 1, got 0"):
-        make_pool(lambda x: x, num_workers=0)
-    pool = make_pool(lambda x: x)
-    with pytest.raises(ValueError, match=r"worker must be in 0\.\.1, got 2"):
-        pool.submit(1, worker=2)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_workers": 0}, "num_workers must be at least 1, got 0"),
+        ({"max_restarts": -1}, "max_restarts must be at least 0, got -1"),
+        ({"task_timeout": 0}, "task_timeout must be positive, or None for no limit; got 0"),
+        ({"memory_limit": -5}, "memory_limit must be positive, or None for no limit; got -5"),
+    ],
+)
+def test_numbers_are_checked(make_pool, options, message):
+    with pytest.raises(ValueError, match=message):
+        make_pool(lambda x: x, **options)
 
 
 def test_several_pools_work_side_by_side(make_pool):
@@ -349,7 +356,7 @@ def test_any_mixture_of_calls_gives_each_ticket_its_own_result(shared_pool, data
             size = data.draw(st.sampled_from([1, 100, 9_000, 40_000, 200_000]))
             value = np.full(size, len(outstanding) % 251, np.uint8)
             worker = data.draw(st.integers(0, 1)) if action == "pin" else None
-            outstanding[shared_pool.submit(value, worker=worker)] = value
+            outstanding[shared_pool.submit(value, affinity=worker)] = value
             continue
         ticket = data.draw(st.sampled_from(sorted(outstanding)))
         value = outstanding.pop(ticket)

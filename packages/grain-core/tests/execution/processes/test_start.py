@@ -144,7 +144,7 @@ def test_worker_init_fn_runs_in_each_worker_before_the_job_is_loaded(make_pool):
         sys._grain_test_marks = [(index, count)]
 
     pool = make_pool(Job(), num_workers=2, worker_init_fn=init)
-    answers = [pool.result(pool.submit(None, worker=w)) for w in range(2)]
+    answers = [pool.result(pool.submit(None, affinity=w)) for w in range(2)]
     assert [seen for seen, _ in answers] == [[(0, 2)], [(1, 2)]]
     assert not hasattr(sys, "_grain_test_marks")
 
@@ -267,14 +267,14 @@ def test_a_large_array_of_the_job_exists_once_for_all_workers(make_pool):
     job = Job()
     total = int(job.array.sum())
     pool = make_pool(job)
-    *_, before = pool.result(pool.submit("read", worker=0))
-    assert pool.result(pool.submit("read", worker=1))[:2] == (total, 0)
+    *_, before = pool.result(pool.submit("read", affinity=0))
+    assert pool.result(pool.submit("read", affinity=1))[:2] == (total, 0)
     assert before < job.array.nbytes
     # Still, each has its own to write to, and has it only then.
-    _, first, after = pool.result(pool.submit("write", worker=0))
+    _, first, after = pool.result(pool.submit("write", affinity=0))
     assert first == 1
     assert after - before > job.array.nbytes * 0.9
-    assert pool.result(pool.submit("read", worker=1))[:2] == (total, 0)
+    assert pool.result(pool.submit("read", affinity=1))[:2] == (total, 0)
     assert job.array[0] == 0
 
 

@@ -252,7 +252,7 @@ def test_keeping_every_result_works_beyond_the_budget_of_slots(make_pool):
     assert [int(array[-1]) for array in kept] == list(range(40))
     assert all(array.flags.writeable for array in kept)
     del kept
-    again = [address(pool.result(pool.submit(x, worker=0))) for x in range(20)]
+    again = [address(pool.result(pool.submit(x, affinity=0))) for x in range(20)]
     assert len(set(again)) <= 8  # back in the slots
 
 

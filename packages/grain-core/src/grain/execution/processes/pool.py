@@ -105,7 +105,6 @@ class WorkerPool:
             SIGTERM, before it is killed; the policy's by default.
         name_owner: Returns the user's name of an object, or None; used to name the part of a job that
             cannot be pickled.
-        first_ticket: Number of the first ticket, for a pool that replaces another one.
         max_restarts: Most replacements of lost workers, per worker, within the time that the policy's
             `restart_window_seconds` says.
         task_timeout: Seconds after which a worker that computes one task is lost; no limit by default.
@@ -134,7 +133,6 @@ class WorkerPool:
         slot_bytes: int | None = None,
         grace: float | None = None,
         name_owner: NameOwner | None = None,
-        first_ticket: int = 1,
         max_restarts: int = 0,
         task_timeout: float | None = None,
         memory_limit: int | None = None,
@@ -160,7 +158,7 @@ class WorkerPool:
         self._restart_budget = RestartBudget(
             max_restarts * num_workers, policy.restart_window_seconds
         )
-        self._next_ticket = first_ticket
+        self._next_ticket = 1
         # The worker that has the task, None if any worker may take it from the queue.
         self._waiting: dict[int, LocalWorker | None] = {}
         self._arrived: dict[int, _Arrival] = {}
@@ -202,11 +200,6 @@ class WorkerPool:
         return sum(worker.retiring is None for worker in self._workers.live)
 
     @property
-    def next_ticket(self) -> int:
-        """Number of the next ticket."""
-        return self._next_ticket
-
-    @property
     def pids(self) -> list[int]:
         """Process ids of the workers."""
         return [process.pid for process in self._processes()]
@@ -230,17 +223,14 @@ class WorkerPool:
         """Whether `close` was called."""
         return self._closed
 
-    def submit(self, task: Any, *, affinity: int | None = None, worker: int | None = None) -> int:
+    def submit(self, task: Any, *, affinity: int | None = None) -> int:
         """Submit a task to the first idle worker; return its ticket.
 
         Args:
             task: The task.
             affinity: Tasks with equal affinity are computed by one worker, in the order of submission,
                 until that worker is lost.
-            worker: Index of the worker that computes the task, in the order of submission.
         """
-        if worker is not None and not 0 <= worker < self._workers.count:
-            raise ValueError(f"worker must be in 0..{self._workers.count - 1}, got {worker}.")
         pickled = self._dump(task)
         size = len(pickled.stream) + sum(map(len, pickled.buffers))
         ticket = 0
@@ -253,10 +243,6 @@ class WorkerPool:
                     if self._bindings.loss(affinity) is None:
                         target = self._bound_worker(affinity)
                     loss = self._bindings.loss(affinity)
-                elif worker is not None:
-                    target = self._workers.workers[worker]
-                    if target.lost:
-                        loss = Loss(worker, "it could not be started again", started=False)
                 elif size > MAX_INLINE:
                     target = self._least_loaded()
                 # Without a call in between, so that an interrupt finds all or nothing.
@@ -750,7 +736,7 @@ class WorkerPool:
         pid, code = worker.process.pid, worker.process.returncode
         if cause is None:
             cause = worker.retiring or error_report.describe_exit(code)
-        ticket = self._record_losses(worker, f"process {pid}: {cause}")
+        lost = self._record_losses(worker, f"process {pid}: {cause}")
         for number, arrival in self._arrived.items():
             if arrival.channel is worker.channel and arrival.buffers is None:
                 buffers = worker.channel.open(arrival.frame)
@@ -760,21 +746,24 @@ class WorkerPool:
         if self._failure is not None:
             return
         if worker.retiring is None:
-            self._count_restart(worker, cause, ticket)
+            self._count_restart(worker, cause, lost)
         elif worker.index < self._workers.count:
             self.recycled += 1
         if self._failure is None:
             self._fill_up()
 
-    def _count_restart(self, worker: LocalWorker, cause: str, ticket: int | None) -> None:
+    def _count_restart(self, worker: LocalWorker, cause: str, lost: set[int]) -> None:
         count, pid = self._workers.count, worker.process.pid
         budget = self._restart_budget
         if budget.take(time.monotonic()):
             self.restarts += 1
-            self._warnings.append(
-                f"Worker {worker.index} of {count} (process {pid}) was lost and is replaced: {cause}."
-            )
+            if not lost:  # Otherwise `TaskLost` says so.
+                self._warnings.append(
+                    f"Worker {worker.index} of {count} (process {pid}) was lost and is replaced: {cause}."
+                )
             return
+        current = worker.page.current[0]
+        ticket = current if current in lost else None
         detail = ""
         if self._max_restarts:
             detail = f"{budget.restarts} workers were replaced within {budget.seconds:g} seconds"
@@ -782,8 +771,8 @@ class WorkerPool:
             WorkerDied, worker.index, count, pid, worker.process.returncode, ticket, detail
         )
 
-    def _record_losses(self, worker: LocalWorker, cause: str) -> int | None:
-        """Record the tasks that are lost with a worker; return the one that it was computing."""
+    def _record_losses(self, worker: LocalWorker, cause: str) -> set[int]:
+        """Record the tasks that are lost with a worker, and return them."""
         current = worker.page.current[0]
         lost = {number for number, assigned in self._waiting.items() if assigned is worker}
         if current == TAKING:
@@ -797,7 +786,7 @@ class WorkerPool:
             if self._workers.cancelled is not None:
                 self._workers.cancelled.add(number)
         self._bindings.unbind(worker, Loss(worker.index, cause, started=False))
-        return current if current in lost else None
+        return lost
 
     def _missing_tasks(self, dead: LocalWorker) -> set[int]:
         """Return the tasks that a worker may have taken from the queue without recording it.
@@ -850,7 +839,7 @@ class WorkerPool:
             for part in self._parts.of(None):
                 self._send_part(worker, part)
             # The last definitions may have been released.
-            worker.channel.send(FrameKind.DEFINE, 0, _NOTHING, self._parts.sequence)
+            self._send_part(worker, Part(0, b"", None, self._parts.sequence))
             self._capacity_changes += 1
 
     def _cannot_start(self, index: int, error: OSError) -> None:
