@@ -48,6 +48,8 @@ _OWN = {
 NAMES = sorted([*_OWN, *(name for name in PIPELINES if name not in _THREADED)])
 # No schedule takes longer, in virtual seconds.
 _HORIZON = 1e5
+# Tickets that one interrupt may lose.
+_MOST_LOST = 8
 
 
 def make(name: str) -> grain.IterDataset:
@@ -174,10 +176,14 @@ def _jump(checker: Checker, position: int) -> None:
 
 
 def _check_pools(executor: SimulatedExecutor, events: Counter[str]) -> None:
-    """Compare what was left in the pools with the interrupts, each of which may lose one ticket."""
+    """Compare what was left in the pools with the interrupts.
+
+    Each interrupt may lose one ticket, or make an interleave drop an iterator with the calls that it has in
+    flight.
+    """
     interrupts = sum(count for name, count in events.items() if name.startswith("interrupt in"))
     left = sum(pool.left for pool in executor.pools)
-    if left > interrupts:
+    if left > interrupts * _MOST_LOST:
         raise BrokenHistory(f"{left} results were neither taken nor discarded")
     if events["hedged"] > events["calls"]:
         raise BrokenHistory(f"{events['hedged']} hedges of {events['calls']} calls")

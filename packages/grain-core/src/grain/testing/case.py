@@ -38,6 +38,9 @@ class CaseKind(enum.StrEnum):
     ITER_DATASET = "iter-dataset"
     """An own subclass of `grain.IterDataset` and its `grain.DatasetIterator`, with or without parents."""
 
+    EXECUTOR = "executor"
+    """A `grain.execution.Executor`, which computes the tasks of pipelines."""
+
     PLUGIN = "plugin"
     """A plugin's metadata; `make` returns a `grain.plugins.discovery.Candidate`."""
 

@@ -14,6 +14,8 @@ from grain.testing.checks import (
     capabilities,
     datasets,
     determinism,
+    executor_streams,
+    executors,
     functions,
     indexing,
     loading,
@@ -38,6 +40,7 @@ READ = SOURCES | DATASETS
 TRANSFORM = frozenset({CaseKind.TRANSFORM})
 EACH = READ | TRANSFORM
 BY_INDEX = INDEXED | TRANSFORM
+EXECUTOR = frozenset({CaseKind.EXECUTOR})
 PLUGIN = frozenset({CaseKind.PLUGIN})
 
 
@@ -158,6 +161,26 @@ CHECKS: tuple[Check, ...] = (
     Check("resources", resources.check_close_releases_resources, MAP, Capability.CLOSABLE),
     Check("resources", resources.check_iterator_close_releases_resources, STREAMS),
     Check("resources", datasets.check_closed_iterator, STREAMS),
+    #
+    Check("executor", executors.check_pool_members, EXECUTOR),
+    Check("executor", executors.check_pool_costs, EXECUTOR),
+    Check("executor", executors.check_executor_reusable, EXECUTOR),
+    Check("executor", executors.check_results_match_tickets, EXECUTOR),
+    Check("executor", executors.check_no_result_lost, EXECUTOR),
+    Check("executor", executors.check_result_taken_once, EXECUTOR),
+    Check("executor", executors.check_task_errors_raised, EXECUTOR),
+    Check("executor", executors.check_submit_does_not_block, EXECUTOR),
+    Check("executor", executors.check_capacity_tasks_together, EXECUTOR),
+    Check("executor", executors.check_affinity_order, EXECUTOR),
+    Check("executor", executors.check_definitions_precede_tasks, EXECUTOR),
+    Check("executor", executors.check_tasks_by_value, EXECUTOR),
+    Check("executor", executors.check_results_writable, EXECUTOR),
+    Check("executor", executors.check_close_is_final, EXECUTOR),
+    Check("executor", executors.check_close_releases_workers, EXECUTOR),
+    Check("executor", executor_streams.check_fused_stream, EXECUTOR),
+    Check("executor", executor_streams.check_ordered_stream, EXECUTOR),
+    Check("executor", executor_streams.check_failing_stream, EXECUTOR),
+    Check("executor", executor_streams.check_undivided_stream, EXECUTOR),
     #
     Check("metadata", plugin_metadata.check_plugin_metadata, PLUGIN),
     Check("metadata", plugin_metadata.check_targets_match_kind, PLUGIN),

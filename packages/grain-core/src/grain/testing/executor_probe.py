@@ -1,0 +1,156 @@
+"""What the checks of executors compute: a part with telling methods, and a pool around it.
+
+Workers import this module, so that executors in other processes can be checked.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from grain._policy import current_policy
+from grain.execution.executor import Executor, TaskLost, TaskPool
+from grain.execution.task_dispatcher import TaskDispatcher
+from grain.testing.subject import Subject
+
+PART = 0
+"""The number of the part that is with all workers from the start."""
+
+_GATE_SECONDS = 10.0
+_POLL_SECONDS = 0.002
+
+
+class ProbePart:
+    """A part of a pipeline whose methods show how an executor treats tasks."""
+
+    def __init__(self) -> None:
+        self._worker = uuid.uuid4().hex
+        self._seen: dict[int, list[int]] = {}
+
+    def __setstate__(self, state: Any) -> None:
+        self.__init__()  # type: ignore[misc]
+
+    def __getstate__(self) -> Any:
+        return {"new": True}
+
+    def echo(self, value: Any) -> Any:
+        """Return the argument."""
+        return value
+
+    def fail(self, message: str) -> Any:
+        """Raise an error."""
+        raise LookupError(message)
+
+    def append(self, key: int, value: int) -> tuple[str, list[int]]:
+        """Return this worker's name, and the values that it has received for a key so far."""
+        values = self._seen.setdefault(key, [])
+        values.append(value)
+        return self._worker, list(values)
+
+    def extend(self, values: list[int]) -> list[int]:
+        """Change the argument, and return it."""
+        values.append(-1)
+        return values
+
+    def array(self, number: int) -> np.ndarray[Any, Any]:
+        """Return an array that is worth shared memory."""
+        return np.full((200, 100), number, np.float32)
+
+    def pass_gate(self, path: str) -> bool:
+        """Wait for a file; return whether it was there in time."""
+        return _wait_for(lambda: os.path.exists(path))
+
+    def meet(self, folder: str, count: int) -> bool:
+        """Wait until `count` tasks are here at the same time; return whether they came."""
+        with open(os.path.join(folder, uuid.uuid4().hex), "w"):
+            pass
+        return _wait_for(lambda: len(os.listdir(folder)) >= count)
+
+
+def _wait_for(condition: Any) -> bool:
+    deadline = time.monotonic() + _GATE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
+
+
+class ProbePool:
+    """A pool of the executor under test, with a probe part; closed at the end of the `with` block."""
+
+    def __init__(self, subject: Subject, executor: Executor | None = None):
+        self._seconds = subject.case.check_timeout / 3
+        job = TaskDispatcher({PART: ProbePart()}, (), current_policy())
+        executor = subject.fresh() if executor is None else executor
+        self.pool: TaskPool = executor.open(job, name_owner=lambda value: None)
+
+    def __enter__(self) -> ProbePool:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.pool.close()
+
+    def submit(
+        self, method: str, *arguments: Any, part: int = PART, affinity: int | None = None
+    ) -> int:
+        """Submit a call of a method of a part; return its ticket."""
+        ticket = self.pool.submit((part, method, *arguments), affinity=affinity)
+        assert isinstance(ticket, int), f"submit() returned {ticket!r}, expected a number."
+        return ticket
+
+    def wait(self, ticket: int) -> None:
+        """Wait until a ticket is ready; an executor that loses it fails."""
+        deadline = time.monotonic() + self._seconds
+        while time.monotonic() < deadline:
+            ready = self.pool.wait([ticket], timeout=max(0.0, deadline - time.monotonic()))
+            assert ready <= {ticket}, f"wait([{ticket}]) returned {ready!r}."
+            if ready:
+                return
+        raise AssertionError(
+            f"a task has no result {self._seconds:g} seconds after it was submitted: it was neither"
+            " computed, nor reported as lost by TaskLost."
+        )
+
+    def take(self, ticket: int) -> Any:
+        """Return the result of a ticket."""
+        self.wait(ticket)
+        try:
+            value, report = self.pool.result(ticket)
+        except TaskLost as loss:
+            raise AssertionError(f"a task was reported as lost without a fault: {loss}") from loss
+        assert report is None, f"the task failed: {report}"
+        return value
+
+    def take_all(self, tickets: Iterable[int]) -> list[Any]:
+        """Return the results of tickets."""
+        return [self.take(ticket) for ticket in tickets]
+
+
+def held_resources() -> dict[str, int]:
+    """Count the threads, open files and child processes of this process."""
+    counts = {"threads": threading.active_count()}
+    if os.path.isdir("/proc/self/fd"):
+        counts["files"] = len(os.listdir("/proc/self/fd"))
+        counts["processes"] = sum(_children(task) for task in os.listdir("/proc/self/task"))
+    return counts
+
+
+def _children(task: str) -> int:
+    try:
+        with open(f"/proc/self/task/{task}/children") as file:
+            return len(file.read().split())
+    except OSError:  # The thread has ended, or the kernel does not list children.
+        return 0
