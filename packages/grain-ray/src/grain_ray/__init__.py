@@ -12,14 +12,16 @@ from grain_ray.version import __version__
 
 if TYPE_CHECKING:
     from grain_ray.ray_executor import RayExecutor
+    from grain_ray.sequenced_iterator import SequencedIterator
     from grain_ray.train_shard import ShardByRayTrain
 
 _HOMES = {
     "RayExecutor": "ray_executor",
+    "SequencedIterator": "sequenced_iterator",
     "ShardByRayTrain": "train_shard",
 }
 
-__all__ = ["RayExecutor", "ShardByRayTrain", "__version__"]
+__all__ = ["RayExecutor", "SequencedIterator", "ShardByRayTrain", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

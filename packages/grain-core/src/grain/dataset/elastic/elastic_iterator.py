@@ -25,6 +25,7 @@ from grain.dataset.shard_batches import (
     BatchShare,
     Remainder,
     ShardBatchesMapDataset,
+    Share,
     checked_remainder,
 )
 from grain.index.even_split import global_steps
@@ -209,6 +210,29 @@ class ElasticIterator(CheckpointMixin, IterDataset[Any]):
             self._stream(), self.global_batch_size, self._shard, self._make.remainder
         )
         return self._ahead(steps.map(self._make))
+
+    @property
+    def shard_options(self) -> ShardOptions:
+        """Which shard this is."""
+        return self._shard
+
+    def whole_steps(self) -> IterDataset[Share]:
+        """Return all elements of each global batch, as a stream: for a process that serves all shards.
+
+        Its states are those of the batches of a stream.
+        """
+        everything = ShardOptions(shard_index=0, shard_count=1)
+        return self._ahead(
+            GlobalStepsIterDataset(
+                self._stream(), self.global_batch_size, everything, self._make.remainder
+            )
+        )
+
+    def batch_of(self, step: Share, shard_index: int) -> Any:
+        """Return the batch of a shard, given all elements of a global batch."""
+        own = step.elements[: step.real][shard_index :: self._shard.shard_count]
+        # A share without elements has a sample of them.
+        return self._make.map(Share(own or step.elements[:1], len(own)))
 
     def fingerprint_arguments(self) -> dict[str, Any]:
         # The shard may change from one run to the next.
