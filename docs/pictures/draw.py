@@ -283,9 +283,43 @@ def life_of_a_batch() -> Picture:
     return picture
 
 
+def cluster() -> Picture:
+    """Draw the processes of a pipeline on a cluster, and what each of them survives."""
+    picture = Picture(
+        330, "The training process talks to a gateway; the gateway talks to actors on all nodes."
+    )
+    picture.box(8, 30, 216, 292, fill=PALE)
+    picture.text(116, 16, "consumer's machine", anchor="middle", weight="bold", size=13)
+    picture.box(268, 30, 204, 292, fill=PALE, dashed=True)
+    picture.text(370, 16, "other nodes of the cluster", anchor="middle", weight="bold", size=13)
+
+    def part(x: float, y: float, width: float, title: str, words: str, fill: str) -> None:
+        picture.box(x, y, width, 44, fill=fill)
+        picture.text(x + width / 2, y + 15, title, anchor="middle", weight="bold", size=13)
+        picture.text(x + width / 2, y + 31, words, anchor="middle", size=11)
+
+    part(20, 44, 192, "training process", "order, states, resubmission", BLUE)
+    part(20, 142, 192, "gateway", "joins Ray; no code of the user", AMBER)
+    part(20, 262, 92, "actor", "computes", GREEN)
+    part(120, 262, 92, "actor", "computes", GREEN)
+    for y in (142, 202, 262):
+        part(280, y, 180, "actor", "computes blocks", GREEN)
+    part(280, 44, 180, "head", "membership of the cluster", "white")
+    picture.arrow(90, 90, 90, 140)
+    picture.arrow(140, 140, 140, 90)
+    picture.text(150, 115, "shared memory", size=12)
+    picture.arrow(66, 188, 66, 260)
+    picture.arrow(166, 188, 166, 260)
+    picture.text(116, 226, "object store", anchor="middle", size=12)
+    for y in (164, 224, 284):
+        picture.arrow(214, 164, 278, y)
+    return picture
+
+
 PICTURES = {
     "layers": layers,
     "life-of-a-batch": life_of_a_batch,
+    "cluster": cluster,
     "one-stream": one_stream,
     "epochs": epochs,
     "resume": resume,

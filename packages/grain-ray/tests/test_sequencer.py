@@ -179,6 +179,25 @@ def test_all_hosts_may_continue_far_ahead_or_behind(serve):
         assert pickle.dumps(unpack(Payload(*serving.content))) == expected[step][0]
 
 
+def test_a_checkpoint_with_other_boundaries_of_steps_starts_again(serve):
+    first = elastic(filtered(), 0, 2)
+    other = ElasticIterator(filtered(), 6, ShardOptions(0, 2))
+    next(other)
+    sequencer = serve(filtered(), 2)
+    hosts = [Host(0), Host(1)]
+    for _ in range(4):
+        for host in hosts:
+            host.step(sequencer)
+    state = other.get_state()
+    first.set_state(state)
+    expected = next(first)
+    for index in range(2):
+        serving = sequencer.take(index, (2, 0), pickle.dumps(state), SECONDS)
+        if index == 0:
+            np.testing.assert_array_equal(unpack(Payload(*serving.content)), expected)
+    assert pickle.loads(serving.state) == first.get_state()
+
+
 def test_states_are_kept_until_all_hosts_have_saved_them(serve):
     sequencer = serve(filtered(), 2)
     hosts = [Host(0), Host(1)]

@@ -114,7 +114,7 @@ class Sequencer:
                 self._drop_passed()
                 self._changed.notify_all()  # The window may have moved.
             if state is not None:
-                self._states[place[0]] = state
+                self._learn(place[0], state)
             find = functools.partial(self._find, host, place, place == needed)
             found = self._changed.wait_for(find, timeout)
             return found or Serving(Service.LATER, {h: p[0] for h, p in self._needed.items()})
@@ -169,6 +169,18 @@ class Sequencer:
         self._entries.clear()
         self._changed.notify_all()
         return None
+
+    def _learn(self, step: int, state: bytes) -> None:
+        """Keep the state before a step; if another one was known, start again from this one."""
+        known = self._states.get(step)
+        if known and state and known != state and pickle.loads(known) != pickle.loads(state):
+            # Hosts have restored a checkpoint with other boundaries of steps.
+            self._states.clear()
+            self._entries.clear()
+            self._start = ((step, 0), state)
+            self._changed.notify_all()
+        if state or not known:
+            self._states[step] = state
 
     def _skips(self, begin: Place, place: Place) -> bool:
         """Return whether to continue at a later place that all hosts need, without computing up to it."""

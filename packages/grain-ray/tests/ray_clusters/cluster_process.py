@@ -1,7 +1,7 @@
 """A Ray cluster of several nodes on this machine, in a process that ends them all when its input ends.
 
 Commands are lines of its standard input, results are lines of JSON: `add`, `kill NUMBER`, `kill-head`,
-`restart-head`. It ends only processes that it has started.
+`restart-head`, `session` (its folder). It ends only processes that it has started.
 """
 
 from __future__ import annotations
@@ -52,6 +52,11 @@ class LocalCluster:
         """Kill all processes of the head."""
         self._cluster.head_node.kill_all_processes(check_alive=False, allow_graceful=False)
 
+    def session(self) -> str:
+        """Return the folder with its logs and spilled objects."""
+        folder: str = self._cluster.head_node.get_session_dir_path()
+        return folder
+
     def stop(self) -> None:
         """Kill all processes of all nodes."""
         for node in [*self._nodes.values(), self._cluster.head_node]:
@@ -77,6 +82,8 @@ def main(cpus: int) -> None:
                 found = cluster.kill_head()
             case ["restart-head"]:
                 found = cluster.start()
+            case ["session"]:
+                found = cluster.session()
             case _:
                 found = f"unknown command {line!r}"
         print(json.dumps(found), file=answers)
