@@ -98,7 +98,6 @@ def test_records_of_bytes_are_decoded_unless_raw_is_given(lines, folder, capsys)
     ("arguments", "message"),
     [
         (["gone.lines"], "gone.lines cannot be opened: No such file or directory: gone.lines"),
-        (["rows.lines", "-o", "nope=1"], "unexpected keyword argument 'nope'"),
         (["rows.lines", "--columns", "id,nope"], "element 0 has no column 'nope'; it has id, text"),
         (["rows.lines", "--start", "7"], "--start 7 is out of range: rows.lines has 7 elements"),
         (["bad.lines"], "bad.lines: element 0 cannot be read: this line is bad: very bad"),

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from grain.cli import bench, conformance, convert, doctor, peek, plugins
 from grain.cli.command import Command, CommandError
+from grain.cli.output import printable
 from grain.plugins import PluginError
 from grain.version import __version__
 
@@ -49,8 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = arguments.run(arguments)
         sys.stdout.flush()
     except (CommandError, PluginError) as error:
-        print(f"grain: {error}", file=sys.stderr)
-        return 1
+        print(f"grain: {printable(str(error))}", file=sys.stderr)
+        return error.exit_code if isinstance(error, CommandError) else 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:

@@ -10,6 +10,14 @@ from dataclasses import dataclass
 class CommandError(Exception):
     """An error reported to the user in one line, without a traceback."""
 
+    exit_code = 1
+
+
+class UsageError(CommandError):
+    """Wrong arguments of a command."""
+
+    exit_code = 2
+
 
 def at_least(minimum: float, kind: Callable[[str], float] = int) -> Callable[[str], float]:
     """Return an argparse type for numbers not below a minimum."""

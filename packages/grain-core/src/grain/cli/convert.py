@@ -19,7 +19,7 @@ from typing import Any
 
 from grain.cli import source_reader
 from grain.cli.command import Command, CommandError, at_least
-from grain.cli.output import print_json, stdout_to_stderr
+from grain.cli.output import print_json, printable, stdout_to_stderr
 from grain.cli.progress import Progress
 from grain.plugins import UnknownNameError, default_manager
 
@@ -65,6 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
             write, path = default_manager().writer(arguments.dst)
     except UnknownNameError as error:
         raise CommandError(f"{arguments.dst} cannot be written: {error}") from error
+    source_reader.check_options(arguments.dst, "-w", write, dict(arguments.write_options))
     _check_target(arguments.dst, path, force=arguments.force)
     reader = source_reader.open_reader(
         arguments.src, arguments.options, arguments.columns, raw=arguments.raw
@@ -94,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"path": path, "elements": written, "bytes": size, "seconds": round(seconds, 3)})
     else:
-        print(f"{path}: {written:,} elements, {size:,} bytes, {seconds:.1f} s")
+        print(f"{printable(path)}: {written:,} elements, {size:,} bytes, {seconds:.1f} s")
     return 0
 
 

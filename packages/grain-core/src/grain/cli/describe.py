@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from grain.cli.output import printable
+
 # The number of items shown of a list of nested items.
 _ITEMS = 3
 _PREVIEW = 400
@@ -121,7 +123,7 @@ def _shape(value: Any) -> tuple[int, ...] | None:
 def _one_line(text: str) -> str:
     text = " ".join(text.split())
     # The repr of a user's class may contain terminal control sequences.
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_PREVIEW])
+    return printable(text[:_PREVIEW])
 
 
 def _json(value: Any) -> Any:

@@ -36,6 +36,16 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def printable(text: str) -> str:
+    r"""Return a text with terminal control sequences escaped; lines stay lines.
+
+    Example:
+        >>> printable("a\x1b[31mb")
+        'a\\x1b[31mb'
+    """
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
 def stdout_to_stderr() -> contextlib.AbstractContextManager[Any]:
     """Redirect the output of imported plugins to stderr; stdout is for the command's results."""
     return contextlib.redirect_stdout(sys.stderr)

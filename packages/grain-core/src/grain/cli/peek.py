@@ -10,7 +10,7 @@ from typing import Any
 from grain.cli import source_reader
 from grain.cli.command import Command, CommandError, at_least
 from grain.cli.describe import Leaf, leaves_of
-from grain.cli.output import counted, print_json, table
+from grain.cli.output import counted, print_json, printable, table
 from grain.cli.source_reader import SourceReader
 
 _WIDTH_IN_PIPES = 120
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
                 }
             )
             return 0
-        print(f"{reader.uri}: {_extent(reader)}, {type(reader.source).__name__}")
+        print(f"{printable(reader.uri)}: {_extent(reader)}, {type(reader.source).__name__}")
         width = _width()
         for index, element in numbered:
             print(f"\n[{index}]")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grain.cli.command import CommandError
+from grain.cli.command import CommandError, UsageError
 from grain.cli.output import stdout_to_stderr
 from grain.plugins import PluginError, UnknownNameError, default_manager
+from grain.plugins.format_pointers import pointer_for
 from grain.plugins.metadata import ISOLATED, load_object
 from grain.tree import nbytes
 
@@ -181,9 +183,10 @@ def open_reader(
             spec = manager.source_spec(uri)
     except UnknownNameError:
         if os.path.isdir(uri):
+            pointer = pointer_for(uri)
             raise CommandError(
                 f"{uri} is a directory: give its files as a quoted pattern, such as"
-                f" {os.path.join(uri, '*.parquet')!r}."
+                f" {os.path.join(uri, '*.parquet')!r}.{pointer and f' {pointer}'}"
             ) from None
         raise
     chosen = tuple(name for text in columns for name in text.split(",") if name)
@@ -191,19 +194,48 @@ def open_reader(
     source_selects = bool(chosen) and _has_option(spec.target, "columns")
     if source_selects:
         given["columns"] = list(chosen)
+    target = None
+    with contextlib.suppress(*ISOLATED):  # opening the source reports the error
+        target = load_object(spec.target)
+    if target is not None:
+        check_options(uri, "-o", target, given)
+    # A command that looks at data starts no download of gigabytes.
+    asks_first = "download" not in given and _has_option(spec.target, "download")
+    if asks_first:
+        given["download"] = False
     try:
         with stdout_to_stderr():
             source = manager.open(uri, **given)
     except PluginError:
         raise
-    except (*INPUT_ERRORS, TypeError, ImportError) as error:
-        raise CommandError(f"{uri} cannot be opened: {reason(error)}") from error
+    except (*INPUT_ERRORS, TypeError, ImportError, AssertionError) as error:
+        advice = (
+            " If it is not on this machine yet, `-o download=true` downloads it."
+            if asks_first
+            else ""
+        )
+        raise CommandError(f"{uri} cannot be opened: {reason(error)}{advice}") from error
     return SourceReader(
         uri=uri,
         source=source,
         decode=None if raw else manager.decoder(uri),
         columns=chosen if chosen and not source_selects else None,
     )
+
+
+def check_options(what: str, flag: str, target: Any, given: Mapping[str, Any]) -> None:
+    """Raise an error that lists the options of a source or a writer, if it has not one of `given`."""
+    parameters = inspect.signature(target).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return
+    # The first is the path, which is given as an argument.
+    options = [name for name in list(parameters)[1:] if name != "elements"]
+    for name in given:
+        if name not in options:
+            raise UsageError(
+                f"{what}: {getattr(target, '__name__', target)} has no option {name!r}; it has"
+                f" {', '.join(f'{flag} {option}=...' for option in options) or 'none'}."
+            )
 
 
 def reason(error: BaseException) -> str:

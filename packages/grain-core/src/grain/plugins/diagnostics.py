@@ -6,6 +6,7 @@ import enum
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from grain.plugins.first_party import KNOWN_PLUGINS, KnownPlugin, install_command
+from grain.plugins.format_pointers import pointer_for
 from grain.plugins.metadata import normalise
 from grain.plugins.spec import Plugin, Status
 from grain.plugins.uris import Uri
@@ -145,8 +146,9 @@ def unopenable(uri: Uri, *, plugins: Collection[Plugin], names: NamesIn) -> Plug
             return absent(what, Space.SCHEME, scheme, plugins=plugins, names=names)
     if suffix := uri.suffix([suffix for known in KNOWN_PLUGINS for suffix in known.suffixes]):
         return absent(what, Space.SUFFIX, suffix, plugins=plugins, names=names)
+    pointer = pointer_for(uri.text)
     return _unread(what, plugins) or UnknownNameError(
-        f"No installed plugin opens {uri.text!r}."
+        f"No installed plugin opens {uri.text!r}.{pointer and f' But {pointer}'}"
         f" Schemes that can be opened: {listed(names(Space.SCHEME))};"
         f" suffixes: {listed(names(Space.SUFFIX))}."
         " See `grain plugins list`, or write the source yourself: any object with `__len__` and"

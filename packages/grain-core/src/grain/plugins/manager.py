@@ -169,16 +169,22 @@ class PluginManager:
     def writer(self, uri: str | os.PathLike[str], /) -> tuple[Callable[..., int], str]:
         """Return the function that writes files of the format of a URI or path, and the path for it."""
         text = _text_of(uri)
-        claim, path = self._choose(Uri.parse(text))
+        written = sorted(
+            suffix
+            for plugin in self.plugins()
+            for spec in plugin.specs
+            if spec.writer
+            for suffix in spec.suffixes
+        )
+        try:
+            claim, path = self._choose(Uri.parse(text))
+        except UnknownNameError:
+            raise UnknownNameError(
+                f"No installed plugin writes {text!r}. Suffixes that can be written: "
+                f"{listed(written)}."
+            ) from None
         assert claim.spec is not None
         if not claim.spec.writer:
-            written = sorted(
-                suffix
-                for plugin in self.plugins()
-                for spec in plugin.specs
-                if spec.writer
-                for suffix in spec.suffixes
-            )
             raise PluginUnusableError(
                 f"{claim.plugin.provider} (plugin {claim.plugin.name!r}) reads {text!r} and has no"
                 f" writer for it. Suffixes that can be written: {listed(written)}."

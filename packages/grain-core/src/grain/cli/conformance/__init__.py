@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from grain._lazy import LazyModule
-from grain.cli.command import Command, CommandError, at_least
+from grain.cli.command import Command, CommandError, UsageError, at_least
 from grain.cli.output import counted, table
 from grain.version import __version__
 
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return code
     if not arguments.name:
-        raise CommandError("conformance needs the NAME of a plugin; see `grain plugins list`.")
+        raise UsageError("conformance needs the NAME of a plugin; see `grain plugins list`.")
     cases = _testing.cases_of(arguments.name)
     if arguments.budget is not None:
         cases = [_with_budget(case, arguments.budget) for case in cases]
