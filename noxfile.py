@@ -1,4 +1,4 @@
-"""Sessions of this repository: `nox --list` lists them, `nox -s NAME` runs one."""
+"""Sessions of this repository: `nox --list` lists the main ones, `nox -s NAME` runs one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import re
 import shutil
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 import nox
 
@@ -47,6 +49,19 @@ PEERS = [
     group.removeprefix("bench-")
     for group in SETTINGS["dependency-groups"]
     if group.startswith("bench-")
+]
+
+# `nox --list` shows a session once, not each of its combinations.
+LISTING = not {"-l", "--list", "--list-sessions"}.isdisjoint(sys.argv)
+
+# Tests of `nox -s tests -- --quick`: what a change breaks first, without worker processes and programs.
+QUICK = [
+    *(
+        f"packages/{CORE}/tests/{name}"
+        for name in ("core", "columnar", "index", "dataset", "loader")
+    ),
+    "tests/test_language.py",
+    "tests/test_repository.py",
 ]
 
 # Tests start many processes, each of which would otherwise compile all that it imports.
@@ -197,10 +212,14 @@ def install_everything(session: nox.Session, group: str) -> None:
 def run_tests(session: nox.Session) -> None:
     """Run all tests and the examples in docstrings, or the tests after `--` on the command line."""
     install_everything(session, "test")
+    workers = str(min(4, os.cpu_count() or 1))
+    if session.posargs == ["--quick"]:
+        parallel = ["-n", workers, "--dist", "worksteal"]
+        session.run("pytest", *parallel, "-q", *QUICK, env=KEEP_BYTECODE)
+        return
     if session.posargs:
         session.run("pytest", *session.posargs, env=KEEP_BYTECODE)
         return
-    workers = str(min(4, os.cpu_count() or 1))
     session.run("pytest", "-n", workers, "--dist", "worksteal", env=KEEP_BYTECODE)
     modules = map(module_of, PACKAGES)
     session.run("pytest", "--doctest-modules", "--pyargs", *modules, env=KEEP_BYTECODE)
@@ -226,16 +245,31 @@ CHECKED = {
 }
 
 
+def each(name: str, values: list[str]) -> Callable[[Any], Any]:
+    """Return `nox.parametrize`, or nothing where sessions are listed."""
+    return (lambda session: session) if LISTING else nox.parametrize(name, values)
+
+
+def unlisted(session: Callable[..., None]) -> Any:
+    """Register a session that belongs to another one; `nox --list` leaves it out."""
+    return session if LISTING else nox.session(default=False)(session)
+
+
+def pythons() -> list[str] | None:
+    """Return the supported versions of Python, or nothing where sessions are listed."""
+    return None if LISTING else PYTHONS
+
+
 # --- sessions ----------------------------------------------------------------------------------
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run all tests on the Python that runs nox."""
+    """Run all tests on the Python that runs nox; `-- --quick` for some, in about two minutes."""
     run_tests(session)
 
 
-@nox.session(python=PYTHONS)
+@nox.session(python=pythons())
 def matrix(session: nox.Session) -> None:
     """Run all tests on every supported Python; `matrix-3.12` for one of them."""
     run_tests(session)
@@ -269,11 +303,14 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Build the pages into `docs/_build/html`, with warnings as errors, and run all of their code."""
+    """Build the pages into `docs/_build/html` and run all of their code; `-- --html-only` runs none."""
     install_everything(session, "docs")
     pages = ROOT / "docs/_build"
     shutil.rmtree(pages, ignore_errors=True)
     session.run("sphinx-build", "-q", "-W", "--keep-going", "docs", str(pages / "html"))
+    session.log(f"Open {pages / 'html' / 'index.html'}")
+    if session.posargs == ["--html-only"]:
+        return
     env = KEEP_BYTECODE | {"GRAIN_DOCS": "everything"}
     session.run("pytest", *(session.posargs or ["tests/docs"]), env=env)
 
@@ -293,9 +330,9 @@ def build(session: nox.Session) -> None:
             session.notify(f"install(name='{name}', kind='{kind}')")
 
 
-@nox.session(default=False)
-@nox.parametrize("kind", ["wheel", "sdist"])
-@nox.parametrize("name", PACKAGES)
+@unlisted
+@each("kind", ["wheel", "sdist"])
+@each("name", PACKAGES)
 def install(session: nox.Session, name: str, kind: str) -> None:
     """Try one built package and the core in a fresh environment (after `build`)."""
     files = built(name, kind)
@@ -306,8 +343,8 @@ def install(session: nox.Session, name: str, kind: str) -> None:
     session.run("python", "tools/smoke.py", name)
 
 
-@nox.session(default=False)
-@nox.parametrize("name", PACKAGES)
+@unlisted
+@each("name", PACKAGES)
 def isolation(session: nox.Session, name: str) -> None:
     """Check that one package and the core, from wheels, work with only their dependencies."""
     if not built(name, "wheel"):
@@ -316,9 +353,9 @@ def isolation(session: nox.Session, name: str) -> None:
     session.run("python", "tools/check_isolation.py", name)
 
 
-@nox.session(python=PYTHONS)
-@nox.parametrize("deps", ["lowest", "latest"])
-@nox.parametrize("plugin", list(CHECKED))
+@nox.session(python=pythons())
+@each("deps", ["lowest", "latest"])
+@each("plugin", list(CHECKED))
 def conformance(session: nox.Session, plugin: str, deps: str) -> None:
     """Check one plugin and the core, from wheels, by the conformance kit.
 
@@ -330,9 +367,9 @@ def conformance(session: nox.Session, plugin: str, deps: str) -> None:
     check_contract(session, CHECKED[plugin], deps)
 
 
-@nox.session(python=PYTHONS)
-@nox.parametrize("deps", ["lowest", "latest"])
-@nox.parametrize("kind", KINDS)
+@nox.session(python=pythons())
+@each("deps", ["lowest", "latest"])
+@each("kind", KINDS)
 def scaffold(session: nox.Session, kind: str, deps: str) -> None:
     """Create a plugin by `grain plugins new` and check it by the conformance kit."""
     session.install("--reinstall", wheel(session, ROOT / "packages" / CORE))
@@ -346,7 +383,7 @@ def scaffold(session: nox.Session, kind: str, deps: str) -> None:
     session.log(f"From nothing to a conforming plugin: {time.monotonic() - started:.1f} seconds.")
 
 
-@nox.session
+@unlisted
 def foreign_core(session: nox.Session) -> None:
     """Check that a plugin alone refuses the grain-core of the package index."""
     for name in PLUGINS:
@@ -405,7 +442,7 @@ def ray(session: nox.Session) -> None:
     run_alone(session, *arguments, env=KEEP_BYTECODE | {"GRAIN_RAY": "everything"})
 
 
-@nox.session
+@unlisted
 def chaos_ray(session: nox.Session) -> None:
     """Kill actors, nodes and the head of Ray clusters under pipelines; GRAIN_CHAOS_SECONDS=20 for less."""
     session.install(*checkout(RAY), *needs("test"))

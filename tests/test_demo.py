@@ -33,8 +33,17 @@ def test_the_demo_succeeds_and_writes_nothing_to_stderr(finished):
 
 
 def test_the_demo_shows_progress_and_throughput_of_all_three_runs(finished):
-    lines = re.findall(r"(\w+) +\[#+\.*\] +\d+/400 batches +[\d,]+ elements/s", finished.stdout)
-    assert set(lines) == {"undisturbed", "interrupted", "resumed"}
+    lines = re.findall(r"([\w ]+?) +\[#+\.*\] +\d+/400 batches +[\d,]+ elements/s", finished.stdout)
+    assert {line.strip() for line in lines} == {"undisturbed", "4 workers", "resumed"}
+
+
+def test_the_demo_compares_throughput_and_says_what_is_next(finished):
+    figures = re.findall(
+        r"  (a plain Python loop|this process|4 workers) +[\d,]+ elements/s\n", finished.stdout
+    )
+    assert figures[-3:] == ["a plain Python loop", "this process", "4 workers"]
+    for path in re.findall(r"docs/\w+\.md", finished.stdout):
+        assert (DEMO.parent.parent / path).is_file()
 
 
 def test_the_interrupted_and_resumed_stream_has_the_digest_of_the_undisturbed_one(finished):
