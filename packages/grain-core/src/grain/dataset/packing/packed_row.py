@@ -60,8 +60,8 @@ class Layout:
             if len(path) > 1 and path[0] not in meta_features:
                 # Message kept from google/grain 0.2.18
                 raise ValueError(
-                    f"Failed to extract segment ids for {path[0]!r}, which is nested rather than "
-                    "np.ndarray. Perhaps it should be marked as a meta feature?"
+                    f"Failed to extract segment ids for {path[0]!r}, which is nested rather than np.ndarray. "
+                    "Perhaps it should be marked as a meta feature?"
                 )
         self.paths = list(lengths)
         self.lengths = [
