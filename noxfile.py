@@ -231,7 +231,12 @@ def run_alone(session: nox.Session, *arguments: str, env: dict[str, str | None])
     A network namespace needs root; without it, the clusters of tests are protected by their token only.
     """
     command = ["pytest", *arguments]
-    if sys.platform == "linux" and os.geteuid() == 0 and shutil.which("unshare") and shutil.which("ip"):
+    if (
+        sys.platform == "linux"
+        and os.geteuid() == 0
+        and shutil.which("unshare")
+        and shutil.which("ip")
+    ):
         inside = 'ip link set lo up && exec "$@"'
         pytest = str(pathlib.Path(session.bin) / "pytest")
         command = ["unshare", "--net", "sh", "-c", inside, "sh", pytest, *arguments]
