@@ -67,8 +67,8 @@ class RecordingExecutor(ProcessExecutor):
         parts: Number of parts that were defined and not released, besides those of the job.
     """
 
-    def __init__(self, capacity: int = 2):
-        super().__init__(capacity)
+    def __init__(self, capacity: int = 2, **limits: Any):
+        super().__init__(capacity, **limits)
         self.tasks: dict[int, Any] = {}
         self.last_task: Any = None
         self.parts = 0
@@ -111,8 +111,10 @@ def iterate_inline(dataset: Any, executor: InlineTasks | None = None, buffer_siz
     return build(plan_node(dataset), WorkerSession(executor or InlineTasks(), buffer_size))
 
 
-def recorded(dataset: Any, buffer_size: int = 1) -> tuple[Any, RecordingExecutor, WorkerSession]:
+def recorded(
+    dataset: Any, buffer_size: int = 1, **limits: Any
+) -> tuple[Any, RecordingExecutor, WorkerSession]:
     """Return an iterator over two worker processes, their recorder, and the session to close."""
-    executor = RecordingExecutor()
+    executor = RecordingExecutor(**limits)
     session = WorkerSession(executor, buffer_size)
     return build(plan(dataset), session), executor, session

@@ -16,7 +16,7 @@ import pytest
 
 import grain
 
-from ..helpers.pipelines import with_workers
+from ..helpers.pipelines import steps, with_workers
 from ..helpers.processes import beyond, census, descendants, wait_until_gone
 from .executors import recorded
 from .pipelines import PIPELINES, Lines, OwnIterDataset, heavy, rows
@@ -81,7 +81,7 @@ def test_a_killed_worker_is_reported_with_its_signal(kind: str, fifo: Any) -> No
         ).map(heavy).map(function),
         "stream": lambda: Lines(0, 100).map(function),
     }[kind]()  # fmt: skip
-    with iter(with_workers(dataset, 2)) as iterator:
+    with iter(with_workers(dataset, 2, max_worker_restarts=0)) as iterator:
         killer = threading.Thread(target=lambda: os.kill(int(fifo.read()), signal.SIGKILL))
         killer.start()
         seen = []
@@ -93,7 +93,7 @@ def test_a_killed_worker_is_reported_with_its_signal(kind: str, fifo: Any) -> No
 
 @pytest.mark.usefixtures("leaves_nothing")
 def test_an_idle_workers_death_is_reported_when_something_is_asked_again() -> None:
-    with iter(with_workers(rows(1_000_000), 2)) as iterator:
+    with iter(with_workers(rows(1_000_000), 2, max_worker_restarts=0)) as iterator:
         next(iterator)
         victim = descendants(os.getpid())[0]
         os.kill(victim, signal.SIGKILL)
@@ -105,7 +105,7 @@ def test_an_idle_workers_death_is_reported_when_something_is_asked_again() -> No
 @pytest.mark.usefixtures("leaves_nothing")
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_death_behind_a_full_buffer_comes_after_what_was_computed(victim: int) -> None:
-    iterator, workers, session = recorded(rows(1_000_000), buffer_size=4)
+    iterator, workers, session = recorded(rows(1_000_000), buffer_size=4, max_worker_restarts=0)
 
     def submitted() -> int:
         *_, block = workers.last_task
@@ -133,13 +133,76 @@ def test_a_death_behind_a_full_buffer_comes_after_what_was_computed(victim: int)
 
 @pytest.mark.usefixtures("leaves_nothing")
 def test_a_worker_killed_while_it_starts_is_reported() -> None:
-    with iter(with_workers(rows(), 2)) as iterator:
+    with iter(with_workers(rows(), 2, max_worker_restarts=0)) as iterator:
         iterator.start_prefetch()
         pid = descendants(os.getpid())[-1]
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(RuntimeError, match=rf"process {pid}\) was killed by signal 9"):
             list(iterator)
         assert iterator.get_state()["next_index"] < 40
+
+
+def _killing_once(path: str, at: int) -> Callable[[int], int]:
+    def function(x: int) -> int:
+        if x == at and not os.path.exists(path):
+            with open(path, "w"):
+                pass
+            os.kill(os.getpid(), signal.SIGKILL)
+        return x
+
+    return function
+
+
+LOSING: dict[str, Callable[[Callable[[int], int]], grain.IterDataset]] = {
+    "chain": lambda function: rows(60).map(function),
+    "functions": lambda function: (
+        rows(60)
+        .filter(lambda x: x >= 0)
+        .random_map(lambda x, rng: x, seed=1)
+        .map(heavy)
+        .map(function)
+    ),
+    "stream": lambda function: Lines(0, 60).map(function),
+    "late": lambda function: X.InterleaveIterDataset([Lines(0, 60).map(function)], cycle_length=1),
+}
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+@pytest.mark.parametrize("kind", LOSING)
+def test_a_killed_worker_is_replaced_and_its_tasks_are_computed_again(
+    kind: str, tmp_path: Any
+) -> None:
+    alone = LOSING[kind](lambda x: x)
+    dataset = LOSING[kind](_killing_once(str(tmp_path / "once"), at=40))
+    with iter(with_workers(dataset, 2)) as iterator, iter(alone) as expected:
+        with pytest.warns(RuntimeWarning, match=r"Worker \d.* was lost.*SIGKILL.*computed again"):
+            found = steps(iterator)
+        assert found == steps(expected)
+        counts = iterator.session.counts
+        assert counts.losses
+        assert counts.pools == 1
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+@pytest.mark.filterwarnings("ignore:Worker")
+@pytest.mark.parametrize(
+    ("kind", "where"),
+    [("chain", "MapIterDataset.* at index 40"), ("stream", "the element of MapIterDataset.*40")],
+)
+def test_a_record_that_kills_its_workers_is_named(kind: str, where: str, tmp_path: Any) -> None:
+    def killing(x: int) -> int:
+        if x == 40:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return x
+
+    with iter(with_workers(LOSING[kind](killing), 2)) as iterator:
+        assert list(itertools.islice(iterator, 40)) == list(range(40))
+        with pytest.raises(RuntimeError, match=rf"2 workers were lost while .*{where}.*SIGKILL"):
+            next(iterator)
+        state = iterator.get_state()
+    with iter(LOSING[kind](lambda x: x)) as alone:
+        alone.set_state(state)
+        assert next(alone) == 40
 
 
 @pytest.mark.usefixtures("leaves_nothing")

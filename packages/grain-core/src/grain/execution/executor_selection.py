@@ -43,7 +43,8 @@ def select_executor(options: MultiprocessingOptions, worker_init_fn: WorkerInit 
         _refuse_limits(options, f"executor {chosen!r}", "give it to the executor itself")
         return Selected(chosen, worker_init_fn)
     if chosen == "processes":
-        return Selected(_process_executor(options, worker_init_fn), None)
+        executor = ProcessExecutor(_count(options), worker_init_fn, **_limits(options))
+        return Selected(executor, None)
     if chosen in BUILT_IN:
         _refuse_limits(options, f"executor {chosen!r}", 'use executor="processes"')
         if chosen == "inline":
@@ -52,16 +53,6 @@ def select_executor(options: MultiprocessingOptions, worker_init_fn: WorkerInit 
     make = PluginRegistry.installed.executor(chosen, BUILT_IN)
     limits = {name: value for name, value in _limits(options).items() if value is not None}
     return Selected(make(num_workers=options.num_workers, **limits), worker_init_fn)
-
-
-def _process_executor(
-    options: MultiprocessingOptions, worker_init_fn: WorkerInit | None
-) -> ProcessExecutor:
-    limits = {
-        name: config.get_or_default(name) if value is None else value
-        for name, value in _limits(options).items()
-    }
-    return ProcessExecutor(_count(options), worker_init_fn, **limits)
 
 
 def _limits(options: MultiprocessingOptions) -> dict[str, Any]:

@@ -237,11 +237,21 @@ class TaskScheduler:
         return None if call.done else Wait(tuple(call.tickets), patience)
 
     def take(self, call: SessionCall) -> Any:
-        """Return the value of a call that is done, or raise its error."""
+        """Return the value of a call that is done, or raise its error.
+
+        An error is raised once, unless the call was never submitted: the traceback of an error that the
+        call still held would keep the call and the pool alive. After that the call would be computed again.
+        """
         self._forget(call)
-        if call.error is not None:
-            raise call.error
-        return call.value
+        if call.error is None:
+            return call.value
+        error = call.error
+        if call.pool is not None:
+            call.error, call.done, call.pool = None, False, None
+        try:
+            raise error
+        finally:
+            del error, call, self  # The traceback holds this frame.
 
     def cancel(self, call: SessionCall) -> None:
         """Discard the result of a call."""
@@ -274,7 +284,7 @@ class TaskScheduler:
         except (PoolInterrupted, PoolClosed):
             raise
         except TASK_ERRORS as error:
-            self._finish(call, error=error)
+            self._finish(call, error=error.with_traceback(None))
 
     def _resubmit(self, call: SessionCall, loss: TaskLost | None = None) -> None:
         """Submit a call again if it has no copy left; one with affinity is lost."""
@@ -296,7 +306,7 @@ class TaskScheduler:
         try:
             value = pool.result(ticket)
         except TaskLost as lost:
-            loss = lost
+            loss = lost.with_traceback(None)  # Whose frames would keep the pool alive.
         except NotOutstanding:  # An interrupt came after the result was taken.
             call.tickets.remove(ticket)
             self._resubmit(call)
@@ -304,7 +314,7 @@ class TaskScheduler:
         except (PoolInterrupted, PoolClosed):
             raise
         except TASK_ERRORS as failure:
-            error = failure
+            error = failure.with_traceback(None)
         # Not earlier: an interrupt of `result` may leave the ticket outstanding.
         call.tickets.remove(ticket)
         if loss is not None:
