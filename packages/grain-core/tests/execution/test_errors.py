@@ -225,7 +225,7 @@ def test_a_worker_that_dies_is_an_error_each_time() -> None:
         return x
 
     for dataset in (rows(9).map(die), Lines(0, 9).map(die)):
-        with iter(with_workers(dataset, 1)) as iterator:
+        with iter(with_workers(dataset, 1, max_worker_restarts=0)) as iterator:
             seen = []
             with pytest.raises(RuntimeError, match=r"Worker 0 of 1 .* exit code 7"):
                 seen += iterator
