@@ -142,6 +142,9 @@ class Policy:
 
     # Time without a message after which the pool checks that its workers are alive.
     liveness_check_seconds: float = 0.5
+    # Whether workers are forked by a process that has imported the library, where the system allows;
+    # otherwise each worker is a new interpreter.
+    fork_workers: bool = True
     # Time in which at most `max_restarts` lost workers, per worker, are replaced.
     restart_window_seconds: float = 600.0
     # Time on one task, or on loading the job, after which a warning says so.

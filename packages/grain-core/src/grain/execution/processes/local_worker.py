@@ -82,12 +82,12 @@ class LocalWorker:
 
     def close(self) -> None:
         """Close descriptors; results that were opened stay valid."""
+        if self.lost:
+            return
         self.lost = True
         self.channel.close()
         self.process.close()
-        fd, self._page_fd = self._page_fd, -1
-        if fd >= 0:
-            os.close(fd)
+        os.close(self._page_fd)
 
 
 def name_of_task(current: int) -> str:

@@ -13,13 +13,17 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 
 
 class ProcessHandle:
-    """A child process.
+    """A process that this process, or a child of it, has started.
 
     Args:
-        popen: The process, just started.
+        pid: Process id.
+        fd: Process descriptor, owned by this object; -1 where the system has none.
+        collect: Returns whether the process has exited, and its exit code if it is known.
+        forget: Called when the process is abandoned.
 
     Attributes:
         pid: Process id.
@@ -29,40 +33,32 @@ class ProcessHandle:
             status is unknown because another part of the program, or the system, has collected it.
     """
 
-    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
-        self.pid = popen.pid
+    def __init__(
+        self,
+        pid: int,
+        fd: int,
+        collect: Callable[[], tuple[bool, int | None]],
+        forget: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.pid = pid
+        self.fd = fd
         self.exited = False
         self.returncode: int | None = None
-        self._popen = popen
+        self._collect = collect
+        self._forget = forget
         self._lock = threading.Lock()
-        try:
-            self.fd = os.pidfd_open(self.pid)
-        except (AttributeError, OSError):
-            self.fd = -1
 
     def poll(self) -> bool:
         """Return whether the process has exited."""
         if self.exited:
             return True
+        if self.fd >= 0 and not _readable(self.fd, 0):
+            return False
         with self._lock:
             if not self.exited:
-                self._collect()
+                exited, self.returncode = self._collect()
+                self.exited = exited
         return self.exited
-
-    def _collect(self) -> None:
-        try:
-            found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG)
-        except ChildProcessError:
-            # SIGCHLD is ignored, or another wait was faster. The status is lost.
-            self._popen.returncode = 0
-            self.exited = True
-            return
-        if found is not None:
-            status = found.si_status
-            code = status if found.si_code == os.CLD_EXITED else -status
-            self._popen.returncode = code  # keeps Popen from warning
-            self.returncode = code
-            self.exited = True
 
     def wait(self, seconds: float) -> bool:
         """Wait for the exit; return whether the process has exited."""
@@ -73,9 +69,7 @@ class ProcessHandle:
             if remaining <= 0:
                 return False
             if self.fd >= 0:
-                poll = select.poll()
-                poll.register(self.fd, select.POLLIN)
-                poll.poll(min(remaining, 3600.0) * 1000)
+                _readable(self.fd, min(remaining, 3600.0))
             else:
                 delay = min(2 * delay, 0.05, remaining)
                 time.sleep(delay)
@@ -99,6 +93,49 @@ class ProcessHandle:
 
     def abandon(self) -> None:
         """Drop the process without disturbing it, in a fork of its parent."""
-        self._popen.returncode = 0  # not a child of this process; keeps Popen from warning
+        self._forget()
         self.exited = True
         self.close()
+
+
+class Spawned:
+    """A direct child: how its exit code is collected.
+
+    Args:
+        popen: The process, just started.
+    """
+
+    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
+        self._popen = popen
+
+    def handle(self) -> ProcessHandle:
+        """Return the handle of the process."""
+        try:
+            fd = os.pidfd_open(self._popen.pid)
+        except (AttributeError, OSError):
+            fd = -1
+        return ProcessHandle(self._popen.pid, fd, self.collect, self.forget)
+
+    def collect(self) -> tuple[bool, int | None]:
+        """Return whether the process has exited, and its exit code if it is known."""
+        try:
+            found = os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOHANG)
+        except ChildProcessError:
+            # SIGCHLD is ignored, or another wait was faster. The status is lost.
+            self._popen.returncode = 0
+            return True, None
+        if found is None:
+            return False, None
+        code = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+        self._popen.returncode = code  # keeps Popen from warning
+        return True, code
+
+    def forget(self) -> None:
+        """Keep Popen from warning, in a fork whose child the process is not."""
+        self._popen.returncode = 0
+
+
+def _readable(fd: int, seconds: float) -> bool:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))

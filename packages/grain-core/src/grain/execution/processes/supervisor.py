@@ -1,9 +1,10 @@
 """The worker processes of one pool: start, supervision, shutdown.
 
-Workers are new interpreters, not forks, since the parent may have threads. They receive the parent's
-`sys.path` and never run the user's `__main__` again. Starting returns before the workers are up: a worker
-that cannot start sends an error with ticket 0, dies, or exceeds the setting `process_start_timeout`; the
-pool finds out while it waits.
+Workers are not forks of this process, which may have threads. Where the system allows, a template process (a
+new interpreter) imports what workers need and forks them; otherwise each worker is a new interpreter. They
+receive the parent's `sys.path` and never run the user's `__main__` again. Starting returns before the
+workers have loaded their job: a worker that cannot start sends an error with ticket 0, dies, or exceeds the
+setting `process_start_timeout`; the pool finds out while it waits.
 
 Shutdown is safe to interrupt and to repeat: closing the channels lets idle workers exit, then SIGTERM and
 SIGKILL follow, each after a grace period. A fork of the parent abandons the workers without disturbing
@@ -22,16 +23,18 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from grain._config import config
+from grain._policy import current_policy
 from grain.execution.processes import job_file, segments
 from grain.execution.processes.array_pickling import Pickled
 from grain.execution.processes.bootstrap_guard import require_started
 from grain.execution.processes.channel import Channel
 from grain.execution.processes.control import PAGE_BYTES, RING_BYTES, CancelledTickets, WorkerPage
 from grain.execution.processes.local_worker import LocalWorker
-from grain.execution.processes.process_handle import ProcessHandle
+from grain.execution.processes.process_handle import ProcessHandle, Spawned
+from grain.execution.processes.template_client import Template, can_fork_workers, modules_to_preload
 from grain.execution.processes.uninterrupted import run_uninterrupted
 
 # `sys.path` must be complete before the first import, so this uses builtin modules only. Imported objects
@@ -39,10 +42,13 @@ from grain.execution.processes.uninterrupted import run_uninterrupted
 _BOOTSTRAP = (
     "import gc, marshal, os, sys;"
     "gc.disable();"
-    "given = [int(word) for word in sys.argv[2:]];"
-    "sys.path[:] = marshal.loads(os.pread(given[0], given[1], 0))[0];"
-    "from grain.execution.processes.worker import main;"
-    "main(*given)"
+    "sys.path[:] = marshal.loads(os.pread(int(sys.argv[2]), int(sys.argv[3]), 0))[0];"
+)
+_WORKER = (
+    "from grain.execution.processes.worker import main; main(*[int(word) for word in sys.argv[2:]])"
+)
+_TEMPLATE = (
+    "from grain.execution.processes.template import main; main(int(sys.argv[4]), sys.argv[5])"
 )
 
 # Accelerators belong to the training process; a worker that initialised one would take its memory.
@@ -105,7 +111,10 @@ class WorkerProcesses:
         # Held while a process is started or all are ended. Interrupts do not strike where it is held to
         # start a process.
         self._changing = threading.Lock()
+        self._releasing = threading.Lock()
         self._open: contextlib.ExitStack = contextlib.ExitStack()
+        self._fork = current_policy().fork_workers
+        self._template: Template | None = None
         _all_workers.add(self)
         try:
             run_uninterrupted(lambda: self._start_all(job, init))
@@ -132,8 +141,10 @@ class WorkerProcesses:
                 self._open.callback(self.untaken.close)
                 self.tasks.setblocking(False)
                 self.tasks.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
-            for index in range(self.count):
-                self._launch(index)
+            if self._fork and can_fork_workers():
+                self._start_template(modules_to_preload(job.stream))
+            for launched in [self._launch(index) for index in range(self.count)]:
+                launched()
 
     def start(self, index: int) -> LocalWorker:
         """Start a worker, in place of one that was closed or in addition; raise OSError on failure."""
@@ -141,47 +152,82 @@ class WorkerProcesses:
         def launch() -> None:
             with self._changing:
                 if not self.ended:
-                    self._launch(index)
+                    self._launch(index)()
 
         run_uninterrupted(launch)
         return self.workers[index]
 
-    def _launch(self, index: int) -> None:
-        with contextlib.ExitStack() as opened, _standard_descriptors_taken(), _sigint_blocked():
+    def _start_template(self, preload: str) -> None:
+        def start(control_fd: int) -> subprocess.Popen[bytes]:
+            return _python(
+                _TEMPLATE,
+                [self._job_fd, self._setup_bytes, control_fd, preload],
+                (*self._inherited(), control_fd),
+            )
+
+        with _standard_descriptors_taken():
+            self._template = Template(start, config.process_start_timeout)
+
+    def _inherited(self) -> tuple[int, ...]:
+        return (self._job_fd, self.untaken.fileno(), self._life_fd, self._cancelled_fd)
+
+    def _launch(self, index: int) -> Callable[[], None]:
+        """Start a worker; return a function that waits until the process exists."""
+        words = (
+            *(self._job_fd, self._setup_bytes, index, self.count),
+            *(self.untaken.fileno(), self._life_fd, self._cancelled_fd),
+            *(self._budget, self._memory_limit),
+        )
+        with contextlib.ExitStack() as opened, _standard_descriptors_taken():
             page_fd = segments.unnamed_file(PAGE_BYTES)
             opened.callback(os.close, page_fd)
             page = WorkerPage(segments.map_shared(page_fd, PAGE_BYTES))
             ours, theirs = socket.socketpair()
             opened.callback(ours.close)
+            opened.callback(theirs.close)
             theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
-            with theirs:
-                fds = (
-                    theirs.fileno(),
-                    self.untaken.fileno(),
-                    self._life_fd,
-                    page_fd,
-                    self._cancelled_fd,
+            request: int | None = None
+            if self._template is not None:
+                try:
+                    request = self._template.request_fork(words, [page_fd, theirs.fileno()])
+                except OSError:
+                    self._end_template()
+            kept = opened.pop_all()
+
+        def wait_for_process() -> None:
+            with kept:
+                process = self._forked(request)
+                if process is None:
+                    own = (page_fd, theirs.fileno())
+                    process = Spawned(
+                        _python(_WORKER, [*words, *own], (*self._inherited(), *own))
+                    ).handle()
+                channel = Channel(
+                    ours, sending=page.tasks, receiving=page.results, budget=self._budget
                 )
-                words = (
-                    self._job_fd,
-                    self._setup_bytes,
-                    index,
-                    self.count,
-                    *fds,
-                    self._budget,
-                    self._memory_limit,
-                )
-                popen = subprocess.Popen(
-                    [*_interpreter(), "grain-worker", *map(str, words)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=None if _is_open(1) else subprocess.DEVNULL,
-                    stderr=None if _is_open(2) else subprocess.DEVNULL,
-                    pass_fds=(self._job_fd, *fds),
-                    env=_environment(),
-                )
-            channel = Channel(ours, sending=page.tasks, receiving=page.results, budget=self._budget)
-            self.workers[index] = LocalWorker(index, ProcessHandle(popen), channel, page, page_fd)
-            opened.pop_all()
+                self.workers[index] = LocalWorker(index, process, channel, page, page_fd)
+                kept.pop_all()
+                theirs.close()
+
+        return wait_for_process
+
+    def _forked(self, request: int | None) -> ProcessHandle | None:
+        """Return the process that the template has forked; None if it could not."""
+        template = self._template
+        if template is None or request is None:
+            return None
+        try:
+            pid, fd = template.receive_fork(request)
+        except OSError:
+            self._end_template()
+            return None
+        return ProcessHandle(pid, fd, lambda: template.status(pid))
+
+    def _end_template(self) -> None:
+        """Continue without the template: workers that it has forked stay."""
+        if self._template is not None:
+            self._template.close()
+            self._template = None
 
     @property
     def ours(self) -> bool:
@@ -199,7 +245,12 @@ class WorkerProcesses:
 
     def put_away(self, worker: LocalWorker) -> None:
         """Drop a worker that has exited, or that was killed and is about to."""
-        worker.close()
+
+        def close() -> None:
+            with self._releasing:
+                worker.close()
+
+        run_uninterrupted(close)
         self._set_aside = [other for other in self._set_aside if other is not worker]
         self._dying = [process for process in self._dying if not process.poll()]
         if not worker.process.poll():
@@ -229,11 +280,17 @@ class WorkerProcesses:
                     self._signal(signal.SIGKILL)
                     self._wait(math.inf)
                 finally:  # What a second interrupt has left is for the next call.
-                    for worker in self.live:
-                        if worker.process.exited:
-                            worker.close()
-                    if not self.live:
-                        self._open.close()
+                    run_uninterrupted(self._release_exited)
+
+    def _release_exited(self) -> None:
+        """Close the descriptors of workers that have exited, and all others with the last worker."""
+        with self._releasing:
+            for worker in self.live:
+                if worker.process.exited:
+                    worker.close()
+            if not self.live:
+                self._end_template()
+                self._open.close()
 
     def release_shared_memory(self) -> None:
         """Drop the memory shared with the workers, once they have exited.
@@ -251,6 +308,8 @@ class WorkerProcesses:
         for worker in self.live:
             worker.process.abandon()
             worker.close()
+        if self._template is not None:
+            self._template.abandon()
         self._open.close()
 
     def _signal_starting(self) -> None:
@@ -299,10 +358,19 @@ def _require_posix() -> None:
         )
 
 
-def _interpreter() -> list[str]:
+def _python(code: str, words: Sequence[int | str], fds: tuple[int, ...]) -> subprocess.Popen[bytes]:
+    """Start an interpreter that inherits some descriptors."""
     # multiprocessing uses the same function to pass on -W, -X, -O and similar flags.
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    return [sys.executable, *flags, "-c", _BOOTSTRAP]
+    with _sigint_blocked():
+        return subprocess.Popen(
+            [sys.executable, *flags, "-c", _BOOTSTRAP + code, "grain-worker", *map(str, words)],
+            stdin=subprocess.DEVNULL,
+            stdout=None if _is_open(1) else subprocess.DEVNULL,
+            stderr=None if _is_open(2) else subprocess.DEVNULL,
+            pass_fds=fds,
+            env=_environment(),
+        )
 
 
 def _environment() -> dict[str, str]:

@@ -7,6 +7,8 @@ process and the statement that stores its id. A call in another thread is not in
 from __future__ import annotations
 
 import _thread
+import os
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,8 +21,11 @@ def run_uninterrupted(function: Callable[[], Any]) -> None:
     done = _thread.allocate_lock()
     done.acquire()
     errors: list[BaseException] = []
+    thread = 0
 
     def run() -> None:
+        nonlocal thread
+        thread = _thread.get_native_id()
         try:
             function()
         except BaseException as error:
@@ -34,5 +39,16 @@ def run_uninterrupted(function: Callable[[], Any]) -> None:
         function()
         return
     done.acquire()
+    _wait_for_exit(thread)
     if errors:
         raise errors.pop()
+
+
+def _wait_for_exit(thread: int) -> None:
+    """Wait until the system has removed a thread that is about to exit: the caller may fork next."""
+    deadline = time.monotonic() + _EXIT_SECONDS
+    while os.path.exists(f"/proc/self/task/{thread}") and time.monotonic() < deadline:
+        time.sleep(0.0001)
+
+
+_EXIT_SECONDS = 1.0

@@ -56,13 +56,13 @@ def main(
     setup_bytes: int,
     index: int,
     count: int,
-    channel_fd: int,
     tasks_fd: int,
     life_fd: int,
-    page_fd: int,
     cancelled_fd: int,
     budget: int,
     memory_limit: int,
+    page_fd: int,
+    channel_fd: int,
 ) -> None:
     """Run a worker; called by its command line, never returns."""
     gc.freeze()  # Imported modules are never garbage.
