@@ -113,7 +113,8 @@ class WorkerProcesses:
         self._changing = threading.Lock()
         self._releasing = threading.Lock()
         self._open: contextlib.ExitStack = contextlib.ExitStack()
-        self._fork = current_policy().fork_workers
+        # A template that is lost is replaced, but not for ever: it may not be able to run here.
+        self._templates_left = 3 if current_policy().fork_workers and can_fork_workers() else 0
         self._template: Template | None = None
         _all_workers.add(self)
         try:
@@ -141,8 +142,9 @@ class WorkerProcesses:
                 self._open.callback(self.untaken.close)
                 self.tasks.setblocking(False)
                 self.tasks.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
-            if self._fork and can_fork_workers():
-                self._start_template(modules_to_preload(job.stream))
+            self._preload = modules_to_preload(job.stream)
+            if self._templates_left:
+                self._start_template()
             for launched in [self._launch(index) for index in range(self.count)]:
                 launched()
 
@@ -157,11 +159,14 @@ class WorkerProcesses:
         run_uninterrupted(launch)
         return self.workers[index]
 
-    def _start_template(self, preload: str) -> None:
+    def _start_template(self) -> None:
+        """Start the process that forks workers, without waiting for it."""
+        self._templates_left -= 1
+
         def start(control_fd: int) -> subprocess.Popen[bytes]:
             return _python(
                 _TEMPLATE,
-                [self._job_fd, self._setup_bytes, control_fd, preload],
+                [self._job_fd, self._setup_bytes, control_fd, self._preload],
                 (*self._inherited(), control_fd),
             )
 
@@ -202,6 +207,8 @@ class WorkerProcesses:
                     process = Spawned(
                         _python(_WORKER, [*words, *own], (*self._inherited(), *own))
                     ).handle()
+                    if self._template is None and self._templates_left:
+                        self._start_template()  # for the next worker
                 channel = Channel(
                     ours, sending=page.tasks, receiving=page.results, budget=self._budget
                 )
