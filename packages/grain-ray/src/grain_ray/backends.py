@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Protocol
 
+from grain._config import config
 from grain.execution.processes import array_pickling
 from grain.execution.processes.error_report import ErrorReport, TaskLost, rebuild
 from grain.execution.processes.pool import (
@@ -210,7 +211,12 @@ class LocalBackend:
         name_owner: NameOwner | None,
         definitions: Collection[Definition],
     ):
-        self._pool = WorkerPool(job, num_workers=num_workers, name_owner=name_owner)
+        self._pool = WorkerPool(
+            job,
+            num_workers=num_workers,
+            name_owner=name_owner,
+            max_restarts=config.max_worker_restarts,
+        )
         for definition in definitions:
             self.define(definition)
 

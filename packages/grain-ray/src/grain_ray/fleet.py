@@ -23,6 +23,7 @@ import dataclasses
 import functools
 import threading
 import time
+import weakref
 from collections import deque
 from typing import Any
 
@@ -69,7 +70,7 @@ class FleetOptions:
 class _Task:
     """A task of the fleet."""
 
-    __slots__ = ("affinity", "future", "payload")
+    __slots__ = ("__weakref__", "affinity", "future", "payload")
 
     def __init__(self, payload: Payload, affinity: int | None):
         self.payload = payload
@@ -134,7 +135,8 @@ class Fleet:
         self._handlers = concurrent.futures.ThreadPoolExecutor(2, "grain-fleet")
         self._actors: dict[int, _Actor] = {}
         self._queue: deque[_Task] = deque()
-        self._tasks: set[_Task] = set()
+        # Weak: a result must be freed as soon as it is sent, since it occupies a slot.
+        self._tasks: weakref.WeakSet[_Task] = weakref.WeakSet()
         self._definitions: dict[int, Definition] = {}
         self._bound: dict[int, _Actor] = {}
         # Affinities whose actor was lost while it had no task of theirs.
@@ -166,7 +168,6 @@ class Fleet:
                 task.reply(error_reply(self._failure))
                 return task.future
             self._tasks.add(task)
-            task.future.add_done_callback(lambda _: self._tasks.discard(task))
             if task.affinity is None:
                 self._queue.append(task)
             elif task.affinity in self._forgotten:
