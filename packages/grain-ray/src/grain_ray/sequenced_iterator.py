@@ -106,6 +106,13 @@ class SequencedIterator(ElasticIterator):
         self._stall_seconds = stall_seconds
         self._client: SequencerClient | None = None
 
+    def __str__(self) -> str:
+        shard = self.shard_options
+        return (
+            f"SequencedIterator(global_batch_size={self.global_batch_size}, "
+            f"shard_index={shard.shard_index}, shard_count={shard.shard_count})"
+        )
+
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_client": None}
 
