@@ -11,7 +11,7 @@ import pytest
 from grain.execution.processes import array_pickling
 from grain.execution.processes.error_report import ErrorReport, rebuild
 from grain_ray.fleet import Fleet, FleetOptions
-from grain_ray.messages import Definition, Loss, Reply, Submit, TaskOutcome
+from grain_ray.messages import ActorLoss, Definition, Reply, Submit, TaskOutcome
 from grain_ray.payload import Payload, pack, unpack
 
 from .ray_clusters.thread_cluster import ThreadCluster
@@ -97,10 +97,10 @@ def value(future: Any) -> Any:
     return unpack(reply.content)
 
 
-def loss(future: Any) -> Loss:
+def loss(future: Any) -> ActorLoss:
     reply = Reply(*future.result(SECONDS))
     assert reply.outcome is TaskOutcome.LOST, reply
-    return Loss(*reply.content)
+    return ActorLoss(*reply.content)
 
 
 def unless_lost(fleet: Fleet, *task: Any, affinity: int | None = None) -> Any:

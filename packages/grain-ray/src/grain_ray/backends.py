@@ -28,9 +28,9 @@ from grain_ray.fleet import FleetOptions
 from grain_ray.gateway import GatewayJob
 from grain_ray.messages import (
     ActorInfo,
+    ActorLoss,
     Definition,
     Describe,
-    Loss,
     Reply,
     Resize,
     Submit,
@@ -140,7 +140,7 @@ class GatewayBackend:
             return unpack(Payload(*reply.content))
         if reply.outcome == TaskOutcome.ERROR:
             raise rebuild(ErrorReport(*reply.content))
-        raise TaskLost(ticket, *Loss(*reply.content))
+        raise TaskLost(ticket, *ActorLoss(*reply.content))
 
     def wait(self, numbers: Collection[int], timeout: float | None) -> set[int]:
         with self._losing():

@@ -23,7 +23,7 @@ class Reply(NamedTuple):
 
     Attributes:
         outcome: How it ended.
-        content: A `Payload`, an `ErrorReport` as a tuple, or a `Loss` as a tuple.
+        content: A `Payload`, an `ErrorReport` as a tuple, or a `ActorLoss` as a tuple.
         capacity: Number of actors that are ready, when the gateway sent the reply.
     """
 
@@ -32,7 +32,7 @@ class Reply(NamedTuple):
     capacity: int = 0
 
 
-class Loss(NamedTuple):
+class ActorLoss(NamedTuple):
     """The loss of the actor that had a task.
 
     Attributes:
@@ -58,7 +58,7 @@ def error_reply(report: ErrorReport) -> Reply:
 
 def loss_reply(worker: int, cause: str, started: bool) -> Reply:
     """Return the reply for a task whose actor was lost."""
-    return Reply(TaskOutcome.LOST, tuple(Loss(worker, cause, started)))
+    return Reply(TaskOutcome.LOST, tuple(ActorLoss(worker, cause, started)))
 
 
 @dataclasses.dataclass(frozen=True)
