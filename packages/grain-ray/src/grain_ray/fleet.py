@@ -309,7 +309,14 @@ class Fleet:
     def _hand_over(self, handler: Any, *arguments: Any) -> None:
         """Handle a reply in a thread of the fleet, not in the cluster's, which must not be delayed."""
         with contextlib.suppress(RuntimeError):  # The fleet was closed.
-            self._handlers.submit(handler, *arguments)
+            self._handlers.submit(self._handle, handler, *arguments)
+
+    def _handle(self, handler: Any, *arguments: Any) -> None:
+        try:
+            handler(*arguments)
+        except Exception as error:  # Without a reply, the consumer would wait for ever.
+            with self._lock:
+                self._fail(report(error, where="the gateway"))
 
     def _finish(self, actor: _Actor, task: _Task, future: Future[Reply]) -> None:
         error = future.exception()
