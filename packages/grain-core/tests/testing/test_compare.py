@@ -49,3 +49,35 @@ def test_overwriting_changes_every_mutable_value(value):
     before = value.copy() if not isinstance(value, bytearray) else bytearray(value)
     overwrite(value)
     assert difference(before, value) is not None
+
+
+class Tensor:
+    """An array of another library, whose `==` compares element by element."""
+
+    def __init__(self, values):
+        self.values = np.array(values)
+        self.shape, self.dtype = self.values.shape, self.values.dtype
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+    def __eq__(self, other):
+        return self.values == other.values
+
+    __hash__ = None
+
+
+def test_arrays_of_other_libraries_are_compared_and_overwritten_by_value():
+    assert difference(Tensor([1, 2]), Tensor([1, 2])) is None
+    assert difference(Tensor([1, 2]), Tensor([1, 3])) is not None
+    assert difference(Tensor([1, 2]), Tensor([1.0, 2.0])) is not None
+    tensor = Tensor([1, 2])
+    overwrite(tensor)
+    assert difference(Tensor([1, 2]), tensor) is not None
+
+
+def test_rows_of_a_memory_map_equal_arrays(tmp_path):
+    np.arange(6.0).tofile(tmp_path / "a")
+    mapped = np.memmap(tmp_path / "a", np.float64, "r", shape=(2, 3))
+    assert difference(np.arange(3.0), mapped[0]) is None
+    assert difference(np.arange(1.0, 4.0), mapped[0]) is not None

@@ -22,10 +22,15 @@ def difference(expected: Any, actual: Any, where: str = "") -> str | None:
         True
     """
     prefix = f"at {where}: " if where else ""
+    expected, actual = _plain_array(expected), _plain_array(actual)
     if type(expected) is not type(actual):
         return f"{prefix}expected {_short(expected)}, got {_short(actual)}"
     if isinstance(expected, (np.ndarray, np.generic)):
         return _array_difference(expected, actual, prefix)
+    if _is_array_like(expected):
+        if expected.dtype != actual.dtype:
+            return f"{prefix}expected {expected.dtype}, got {actual.dtype}"
+        return _array_difference(np.asarray(expected), np.asarray(actual), prefix)
     if isinstance(expected, Mapping):
         if list(expected) != list(actual):
             return f"{prefix}expected the keys {list(expected)}, got {list(actual)}"
@@ -65,6 +70,8 @@ def snapshot(element: Any) -> Any:
 
 def overwrite(element: Any) -> None:
     """Overwrite every mutable part of an element in place."""
+    if _is_array_like(element):
+        element = np.asarray(element)  # shares memory where the library's arrays are mutable
     if isinstance(element, np.ndarray):
         if element.flags.writeable and element.size:
             element[...] = _other_value(element.dtype, element.flat[0])
@@ -81,6 +88,17 @@ def overwrite(element: Any) -> None:
             overwrite(value)
     elif isinstance(element, bytearray):
         element[:] = b"\x5a" * len(element)
+
+
+def _plain_array(value: Any) -> Any:
+    """Return a memory map as an array: a pickled copy of its rows is one."""
+    return np.asarray(value) if isinstance(value, np.memmap) else value
+
+
+def _is_array_like(value: Any) -> bool:
+    """Return whether a value is an array of another library, such as a tensor."""
+    numpy = isinstance(value, (np.ndarray, np.generic))
+    return not numpy and all(hasattr(value, name) for name in ("__array__", "shape", "dtype"))
 
 
 def _other_value(dtype: np.dtype[Any], value: Any) -> Any:
