@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -372,6 +373,23 @@ def conformance(session: nox.Session, plugin: str, deps: str) -> None:
     check_contract(session, CHECKED[plugin], deps)
 
 
+@nox.session
+def walkthrough(session: nox.Session) -> None:
+    """Follow the page about a plugin for SQLite, outside of the checkout, with the core from a wheel."""
+    core = wheel(session, ROOT / "packages" / CORE)
+    session.install("--reinstall", core, "build", "nox", "pytest", "uv")
+    with tempfile.TemporaryDirectory(prefix="grain-walkthrough-") as temporary:
+        with session.chdir(temporary):
+            page = [f"{ROOT}/tests/docs/run_page.py", f"{ROOT}/docs/writing-plugins-sqlite.md"]
+            session.run("python", *page, env=KEEP_BYTECODE)
+            session.install("-e", "grain-sqlite")
+        with session.chdir(f"{temporary}/grain-sqlite"):
+            session.run("grain", "conformance", "sqlite", env=KEEP_BYTECODE)
+            session.run("nox", "-s", "tests", env=KEEP_BYTECODE)
+            session.run("nox", "-s", "matrix", "--", *session.posargs, env=KEEP_BYTECODE)
+            session.run("python", "-m", "build", "--wheel")
+
+
 @nox.session(python=pythons())
 @each("deps", ["lowest", "latest"])
 @each("kind", KINDS)
@@ -488,6 +506,21 @@ def faults(session: nox.Session) -> None:
     """Try to break the library at length, and write docs/reliability.md; `-- --scale 0.01` for a look."""
     session.install(*checkout(*LIGHT_PLUGINS), str(ROOT / "examples/grain-jsonl"), *needs("test"))
     session.run("python", "tools/faults.py", *session.posargs, env=KEEP_BYTECODE)
+
+
+@nox.session
+def detection(session: nox.Session) -> None:
+    """Measure how often checks catch faulty subjects, and write the page; `-- --only TEXT` for some."""
+    session.install(*checkout(), *needs("test"))
+    session.run("python", "tools/detection.py", "run", *session.posargs, env=KEEP_BYTECODE)
+    session.run("python", "tools/detection.py", "page")
+
+
+@nox.session
+def thirdparty(session: nox.Session) -> None:
+    """Run the conformance checks on sources of other libraries, and write the page that explains them."""
+    session.install(*checkout(), *needs("thirdparty"))
+    session.run("python", "tools/thirdparty.py", *session.posargs, env=KEEP_BYTECODE)
 
 
 @nox.session

@@ -15,6 +15,8 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import contextlib
+import functools
+import importlib
 import json
 import pathlib
 import re
@@ -47,8 +49,30 @@ def subjects() -> dict[str, Any]:
     from tests.hostile.good_cases import good_cases
     from tests.hostile.table import HOSTILE
 
-    faulty = {hostile.case.name: hostile for hostile in HOSTILE}
+    faulty = {hostile.case.name: hostile for hostile in (*HOSTILE, *broken_executors())}
     return {**faulty, **{f"good: {case.name}": case for case in good_cases()}}
+
+
+def broken_executors() -> list[Any]:
+    """Return the broken executors, which the tests of the core contain."""
+    from tests.hostile.table import Hostile
+
+    from grain.testing import Case
+
+    # Not a valid name for an import statement.
+    tests = importlib.import_module("packages.grain-core.tests.testing.test_executor_checks")
+    return [
+        Hostile(
+            Case(
+                name=f"executor:{kind.__name__}",
+                kind="executor",
+                make=functools.partial(tests.broken.Opens, kind),
+                check_timeout=30.0,
+            ),
+            check,
+        )
+        for kind, check in tests.BROKEN.items()
+    ]
 
 
 def run_faulty(hostile: Any, runs: int) -> Entry:

@@ -316,7 +316,36 @@ def cluster() -> Picture:
     return picture
 
 
+def plugin_parts() -> Picture:
+    """Draw a plugin's package: entry point, spec, target and cases, and who uses each."""
+    picture = Picture(
+        300, "The entry point names a module with specs and cases; a spec names its target as text."
+    )
+    picture.box(20, 14, 440, 210, fill=PALE)
+    picture.text(32, 30, "plugin: the package grain-my-format", size=13, weight="bold")
+    picture.box(
+        36, 46, 408, 34, "entry point in pyproject.toml: grain_my_format._plugin", fill="white"
+    )
+    picture.box(36, 112, 190, 44, "spec: names, capabilities", fill=BLUE)
+    picture.box(254, 112, 190, 44, "cases: data, make()", fill=GREEN)
+    picture.box(36, 176, 408, 34, "target: MyFormatDataSource, and its writer", fill=AMBER)
+    picture.arrow(131, 80, 131, 110)
+    picture.arrow(349, 80, 349, 110)
+    picture.arrow(131, 156, 131, 174)
+    picture.text(140, 165, "names it as text", size=11)
+    picture.arrow(349, 156, 349, 174)
+    picture.text(358, 165, "make it", size=11)
+    picture.text(140, 95, "grain_sources()", size=11)
+    picture.text(358, 95, "grain_conformance_cases()", size=11)
+    picture.box(36, 250, 190, 34, "grain plugins list", dashed=True)
+    picture.box(254, 250, 190, 34, "grain conformance", dashed=True)
+    picture.arrow(36, 250, 26, 136)
+    picture.arrow(444, 250, 452, 136)
+    return picture
+
+
 PICTURES = {
+    "plugin-parts": plugin_parts,
     "layers": layers,
     "life-of-a-batch": life_of_a_batch,
     "cluster": cluster,

@@ -78,7 +78,11 @@ def test_a_hostile_subject_is_caught_by_its_check_and_only_by_the_listed_ones(ho
         assert result.fix
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+# The broken executors are in the tests of the core.
+OURS = [check for check in CHECKS if check.area != "executor"]
+
+
+@pytest.mark.parametrize("check", OURS, ids=lambda check: check.name)
 def test_every_check_catches_a_hostile_subject(check):
     kinds = collections.Counter(
         hostile.case.kind for hostile in HOSTILE if hostile.by == check.name
@@ -89,7 +93,7 @@ def test_every_check_catches_a_hostile_subject(check):
 
 def test_there_are_many_hostile_subjects_and_each_is_listed_once():
     names = [hostile.case.name for hostile in HOSTILE]
-    assert len(names) >= 30
+    assert len(names) >= 200
     assert len(set(names)) == len(names)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from grain.plugins import Capability
 from grain.testing import Case
 
-COUNT = 24
+COUNT = 12
 MATRIX = np.arange(COUNT * 3, dtype=np.float32).reshape(COUNT, 3)
 SAFE = frozenset({Capability.THREAD_SAFE})
 BATCHED = frozenset({Capability.BATCHED_READ, Capability.THREAD_SAFE})
@@ -166,15 +166,15 @@ class PolarsRows:
 
 
 def pandas_rows() -> Any:
-    import pandas
+    import pandas as pd
 
-    return PandasRows(pandas.DataFrame({"number": range(COUNT), "text": list("abcdef") * 4}))
+    return PandasRows(pd.DataFrame({"number": range(COUNT), "text": list("abcdef") * 2}))
 
 
 def polars_rows() -> Any:
-    import polars
+    import polars as pl
 
-    return PolarsRows(polars.DataFrame({"number": range(COUNT), "text": list("abcdef") * 4}))
+    return PolarsRows(pl.DataFrame({"number": range(COUNT), "text": list("abcdef") * 2}))
 
 
 # PyTorch
