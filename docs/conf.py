@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -13,10 +14,11 @@ copyright = author  # noqa: A001
 release = grain.__version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
+    "sphinx_design",
 ]
 exclude_patterns = ["_build"]
 
@@ -27,8 +29,17 @@ html_theme = "sphinx_book_theme"
 html_title = "grain"
 html_static_path = ["_static"]
 html_css_files = ["grain.css"]
-html_theme_options = {"show_navbar_depth": 1, "show_toc_level": 2, "navbar_persistent": []}
+html_theme_options: dict[str, Any] = {"show_navbar_depth": 1, "show_toc_level": 2, "navbar_persistent": []}
 html_show_sphinx = False
+# Where the pages are published, they link to the repository.
+if repository := os.environ.get("GRAIN_REPOSITORY_URL"):
+    html_theme_options |= {"repository_url": repository, "use_repository_button": True}
+
+# Only the tutorial is a notebook; it is executed whenever the pages are built.
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+nb_merge_streams = True
 
 # Copy commands without prompts and output.
 copybutton_prompt_text = "$ "
@@ -37,7 +48,9 @@ copybutton_exclude = ".linenos, .go"
 # Docstrings write names in single backticks.
 default_role = "code"
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"
+autodoc_typehints = "description"
+autodoc_typehints_format = "short"
+autodoc_typehints_description_target = "documented_params"
 autoclass_content = "class"
 autodoc_default_options = {"members": True}
 toc_object_entries_show_parents = "hide"

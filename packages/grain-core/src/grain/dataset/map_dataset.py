@@ -190,7 +190,24 @@ class MapDataset(RecognisedMapDataset, DatasetNode, Generic[T], abc.ABC):
     def select_from_datasets(
         datasets: Sequence[MapDataset[Any]], selection_map: transforms.DatasetSelectionMap
     ) -> MapDataset[Any]:
-        """Return a dataset whose elements a selection map picks from several datasets."""
+        """Return a dataset whose elements a selection map picks from several datasets.
+
+        Args:
+            datasets: The datasets to pick from.
+            selection_map: An object with `__len__`, the number of elements, and `__getitem__`, which
+                returns for an index the number of a dataset and the index of the element there.
+
+        >>> import grain
+        >>> class Alternate(grain.transforms.DatasetSelectionMap):
+        ...     def __len__(self):
+        ...         return 4
+        ...
+        ...     def __getitem__(self, index):
+        ...         return index % 2, index // 2
+        >>> small, large = grain.MapDataset.range(2), grain.MapDataset.range(10, 12)
+        >>> list(grain.MapDataset.select_from_datasets([small, large], Alternate()))
+        [0, 10, 1, 11]
+        """
         return operations.selection.SelectedMapDataset(datasets, selection_map)
 
     @staticmethod
