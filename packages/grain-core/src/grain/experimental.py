@@ -31,10 +31,10 @@ from grain.dataset.unbatch import UnbatchIterDataset
 from grain.dataset.window_shuffle import WindowShuffleIterDataset, WindowShuffleMapDataset
 from grain.dataset.zip import ZipIterDataset, ZipMapDataset
 from grain.execution.device import device_put, to_mesh
+from grain.execution.multithread_prefetch import multithread_prefetch
 from grain.execution.thread_prefetch import (
     ThreadPrefetchDatasetIterator,
     ThreadPrefetchIterDataset,
-    multithread_prefetch,
 )
 from grain.execution.tuning import PerformanceConfig, autotune, pick_performance_config
 from grain.index.permutation import index_shuffle

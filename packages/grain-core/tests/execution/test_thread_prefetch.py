@@ -14,7 +14,6 @@ from grain.experimental import (
     FirstFitPackIterDataset,
     ThreadPrefetchDatasetIterator,
     ThreadPrefetchIterDataset,
-    multithread_prefetch,
 )
 
 from ..helpers.pipelines import INLINE, numbers
@@ -155,29 +154,6 @@ def test_an_iterator_without_state_is_refused() -> None:
 def test_wrong_buffer_size_is_refused_when_built(size: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="prefetch_buffer_size"):
         ThreadPrefetchIterDataset(numbers(3), prefetch_buffer_size=size)
-
-
-@pytest.mark.parametrize("threads", [0, 1, 3])
-@pytest.mark.parametrize("sequential", [False, True])
-def test_the_number_of_threads_never_changes_the_stream(threads: int, sequential: bool) -> None:
-    ds = multithread_prefetch(
-        numbers(11).batch(3), num_threads=threads, buffer_size=2, sequential_slice=sequential
-    )
-    assert [batch.tolist() for batch in ds] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10]]
-
-
-def test_threads_resume_with_another_number_of_them() -> None:
-    saved = iter(multithread_prefetch(numbers(9), num_threads=3, buffer_size=2))
-    assert [next(saved) for _ in range(4)] == [0, 1, 2, 3]
-    restored = iter(multithread_prefetch(numbers(9), num_threads=1, buffer_size=5))
-    restored.set_state(saved.get_state())
-    assert list(restored) == [4, 5, 6, 7, 8]
-
-
-@pytest.mark.parametrize("wrong", [{"num_threads": -1}, {"buffer_size": -1}])
-def test_wrong_numbers_of_threads_are_refused_when_built(wrong: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        multithread_prefetch(numbers(3), **({"num_threads": 1, "buffer_size": 1} | wrong))
 
 
 def test_length_and_packing_above_a_thread() -> None:

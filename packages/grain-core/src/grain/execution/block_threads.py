@@ -51,9 +51,21 @@ class ReadBlock:
         self.ready = threading.Lock()
         self.ready.acquire()
 
+    def compute(self, dataset: Any) -> None:
+        """Read the elements; called in a thread."""
+        indices = np.arange(self.start, self.start + self.count, dtype=np.int64)
+        try:
+            self.elements = dataset.read_many(indices) if self.count else []
+        except BaseException as error:  # Also an exit: the consumer must receive the error.
+            failure = error if isinstance(error, Exception) else RuntimeError(repr(error))
+            self.elements = PartialRead([], failure)
+
 
 class BlockThreads:
-    """Threads that read blocks in the order of submission.
+    """Threads that compute blocks in the order of submission.
+
+    Args:
+        dataset: Passed to `compute` of each block.
 
     All methods must be called from one thread, except `stop`. Only `join` blocks. Threads hold no
     reference to this object, so that dropping it (with a finalizer that calls `stop`) ends them.
@@ -144,16 +156,11 @@ class _Tasks:
 
 
 def _work(dataset: Any, tasks: _Tasks) -> None:
-    """Read blocks until there is none; the main function of a thread."""
+    """Compute blocks until there is none; the main function of a thread."""
     while (block := tasks.get()) is not None:
         block.generation = tasks.generation
         block.begin, busy = time.perf_counter(), time.thread_time()
-        indices = np.arange(block.start, block.start + block.count, dtype=np.int64)
-        try:
-            block.elements = dataset.read_many(indices) if block.count else []
-        except BaseException as error:  # Also an exit: the consumer must receive the error.
-            failure = error if isinstance(error, Exception) else RuntimeError(repr(error))
-            block.elements = PartialRead([], failure)
+        block.compute(dataset)
         block.seconds = time.perf_counter() - block.begin
         block.busy = time.thread_time() - busy
         block.done = True

@@ -22,30 +22,75 @@ import collections
 import dataclasses
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from grain import tree
 from grain._chunk_size import ChunkSizeController
 from grain._exceptions import add_note, is_worker_failure
+from grain._policy import Policy
 from grain.dataset.base import DatasetIterator
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.context import iteration_context
 from grain.dataset.iterator import ChunkIterator, state_field
 from grain.dataset.stages import with_counts, without_counts
+from grain.execution.costs import Costs
 from grain.execution.drop_rate import DropExcess, FusedDropMonitor
 from grain.execution.executor import TaskLost
 from grain.execution.fused_stage import BlockResult, BlockTask, FusedStage
-from grain.execution.task_scheduler import TASK_ERRORS, PoisonTaskError, SessionCall
-from grain.execution.worker_session import WorkerSession
+from grain.execution.task_scheduler import TASK_ERRORS, PoisonTaskError
 
 T = TypeVar("T")
+
+
+class BlockSession(Protocol):
+    """The part of a worker session that computes blocks: by workers, or by threads."""
+
+    policy: Policy
+
+    @property
+    def capacity(self) -> int:
+        """Number of blocks that can be computed at the same time."""
+
+    @property
+    def buffer_size(self) -> int:
+        """Elements that may be computed ahead for each of them."""
+
+    @property
+    def costs(self) -> Costs:
+        """The cost model."""
+
+    def has_room(self, nbytes: int) -> bool:
+        """Return whether a further result of `nbytes` is within the byte budget."""
+
+    def add(self, part: FusedStage) -> int:
+        """Add a fused stage; return its number."""
+
+    def release(self, number: int) -> None:
+        """Remove a fused stage."""
+
+    def submit(
+        self,
+        number: int,
+        method: str,
+        task: BlockTask,
+        *,
+        nbytes: int = 0,
+        losses: tuple[TaskLost, ...] = (),
+    ) -> Any:
+        """Call a method of a fused stage; return the call."""
+
+    def result_or_error(self, call: Any) -> Any:
+        """Wait for a result that carries the error of its computation as `error`."""
+
+    def cancel(self, call: Any) -> None:
+        """Discard the result of a call."""
 
 
 @dataclasses.dataclass
 class _InFlightBlock:
     """A submitted block."""
 
-    call: SessionCall
+    call: Any
     block: BlockTask
 
 
@@ -61,7 +106,7 @@ class FusedIterator(ChunkIterator[T]):
     def __init__(
         self,
         stage: FusedStage,
-        session: WorkerSession,
+        session: BlockSession,
         fallback: Callable[[], DatasetIterator[T]],
     ):
         super().__init__()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import copy
 import threading
 import time
 import weakref
@@ -22,7 +23,6 @@ from grain._chunk_size import ChunkSizeController
 from grain._policy import current_policy
 from grain.dataset.base import DatasetIterator, IterDataset, TransparentIterDataset
 from grain.dataset.chunk import END, Chunk
-from grain.dataset.interleave.interleave import InterleaveIterDataset
 from grain.dataset.iterator import ChunkIterator, same_state
 from grain.dataset.node import ExecutionTrait
 from grain.dataset.parent_cursor import constant
@@ -66,34 +66,6 @@ class ThreadPrefetchIterDataset(TransparentIterDataset[T]):
 
     def __str__(self) -> str:
         return f"ThreadPrefetchIterDataset(prefetch_buffer_size={self._buffer_size})"
-
-
-def multithread_prefetch(
-    ds: IterDataset[T], num_threads: int, buffer_size: int, sequential_slice: bool = False
-) -> IterDataset[T]:
-    """Return a dataset that is prefetched in threads; their number never changes the stream.
-
-    Args:
-        ds: The dataset to read.
-        num_threads: 0 disables prefetching. Otherwise one thread runs the ordered operations, besides the
-            threads that `ReadOptions` allow for map datasets.
-        buffer_size: Elements that each thread may read ahead.
-        sequential_slice: Accepted for compatibility; nothing is sliced by thread.
-
-    >>> import grain
-    >>> ds = grain.MapDataset.range(5).to_iter_dataset().batch(2)
-    >>> list(multithread_prefetch(ds, num_threads=2, buffer_size=1))
-    [array([0, 1]), array([2, 3]), array([4])]
-    """
-    del sequential_slice
-    threads = checked_int("num_threads", num_threads, least=0)
-    size = checked_int("buffer_size", buffer_size, least=0)
-    ds = checked_iter_parent("multithread_prefetch", ds)
-    if not threads:
-        return ds
-    ahead = ThreadPrefetchIterDataset(ds, prefetch_buffer_size=threads * size)
-    # google/grain's state is that of an interleave of one dataset.
-    return InterleaveIterDataset([ahead], cycle_length=1)
 
 
 class _Adapted(DatasetIterator[T]):
@@ -188,8 +160,9 @@ def _read_ahead(parent: DatasetIterator[Any], buffer: _Buffer) -> None:
             with buffer.advancing:
                 chunk = parent.next_chunk(min(size.size, room))
                 if chunk.live:
-                    # Its states are valid only now.
-                    states = [chunk.state_after(offset) for offset in range(len(chunk.elements))]
+                    # Its states are valid only now, and may be objects that the iterator changes.
+                    offsets = range(len(chunk.elements))
+                    states = [copy.deepcopy(chunk.state_after(offset)) for offset in offsets]
                     chunk = Chunk(chunk.elements, states.__getitem__)
         except Exception as error:
             buffer.put(error)
