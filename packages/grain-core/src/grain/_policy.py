@@ -60,8 +60,11 @@ class Policy:
 
     # Read-ahead of map datasets in threads.
 
-    # Time that a block should occupy a thread.
+    # Time that a block should occupy a thread, and one whose reading mostly waits.
     thread_block_seconds: float = 0.001
+    waiting_block_seconds: float = 0.004
+    # An element that mostly waits is worth a thread if it takes longer than this.
+    waiting_element_seconds: float = 0.00005
     # Most elements read at a time in the consumer's thread.
     max_inline_chunk: int = 1 << 16
     # Most bytes of blocks that are ready or in flight, beyond the minimum that threads need.

@@ -24,7 +24,7 @@ from grain._chunk_size import ChunkSizeController, chunk_size_for
 from grain._policy import Policy, current_policy
 from grain.dataset.to_iter import InlineReader
 from grain.execution.block_threads import BlockThreads, ReadBlock
-from grain.execution.thread_count import ThreadCount
+from grain.execution.thread_count import FastestReads, ThreadCount
 from grain.options import ReadOptions
 
 
@@ -122,7 +122,7 @@ class _ConsumerMonitor:
         self._reading = 0.0  # Seconds spent reading.
         self._busy = 0.0  # Seconds of processor time among them.
         self._waiting = 0.0  # Seconds between reads in which the consumer did not compute.
-        self._fastest: collections.deque[float] = collections.deque(maxlen=3)
+        self._fastest = FastestReads(3)
         self._started = (0.0, 0.0)
         self._ended: tuple[float, float] | None = None
 
@@ -136,17 +136,16 @@ class _ConsumerMonitor:
     def end(self, count: int) -> float:
         """Return the seconds that reading `count` elements took."""
         self._ended = time.perf_counter(), time.thread_time()
-        seconds = self._ended[0] - self._started[0]
+        seconds, busy = self._ended[0] - self._started[0], self._ended[1] - self._started[1]
         self._reading += seconds
-        self._busy += self._ended[1] - self._started[1]
-        if count:
-            self._fastest.append(seconds / count)
+        self._busy += busy
+        self._fastest.add(seconds, busy, count)
         return seconds
 
     @property
     def seconds_per_element(self) -> float | None:
         """Seconds per element without contention; None if no element was read."""
-        return min(self._fastest, default=None)
+        return self._fastest.seconds
 
     @property
     def reading_waits(self) -> bool:
@@ -160,9 +159,8 @@ class _ConsumerMonitor:
     def threads_pay_off(self) -> bool:
         """Whether to start threads. One slow read is no evidence: it may have opened a file."""
         policy = self._policy
-        fastest = min(self._fastest, default=0)
-        if self._reading > policy.read_evidence_seconds and fastest > policy.slow_element_seconds:
-            return len(self._fastest) == self._fastest.maxlen
+        if self._reading > policy.read_evidence_seconds and self._fastest.are_slow(policy):
+            return self._fastest.is_full
         needed = policy.read_evidence_seconds * (20 if self.was_reset else 2)
         return self._waiting > max(needed, policy.waiting_share * self._reading)
 
@@ -215,10 +213,9 @@ class ThreadedReader:
         self._in_flight = 0
         # Elements of the last block that the consumer has not reached.
         self._in_hand = 0
-        # The fastest of the last blocks shows the cost; others may have waited for a processor.
-        self._seconds_per_element: collections.deque[float] = collections.deque(maxlen=64)
+        self._fastest = FastestReads(64)
         if seconds_per_element is not None:
-            self._seconds_per_element.append(seconds_per_element)
+            self._fastest.add(seconds_per_element, 0.0 if waits else seconds_per_element, 1)
         self._block_size = self._wanted_block_size()
         self._bytes_per_element = element_bytes
         self._taken_elements = 0
@@ -227,7 +224,7 @@ class ThreadedReader:
 
     @property
     def _is_slow(self) -> bool:
-        return min(self._seconds_per_element, default=0.0) > self._policy.slow_element_seconds
+        return self._fastest.are_slow(self._policy)
 
     @property
     def _useful_threads(self) -> int:
@@ -235,9 +232,13 @@ class ThreadedReader:
         return self._thread_count.now if self._is_slow else 1
 
     def _wanted_block_size(self) -> int:
-        if not self._seconds_per_element:
+        seconds, policy = self._fastest.seconds, self._policy
+        if seconds is None:
             return 1
-        wanted = chunk_size_for(self._policy.thread_block_seconds, min(self._seconds_per_element))
+        waits = self._fastest.wait(policy)
+        wanted = chunk_size_for(
+            policy.waiting_block_seconds if waits else policy.thread_block_seconds, seconds
+        )
         # Two blocks per thread must fit into the buffer.
         fitting = self._buffer // (2 * self._useful_threads)
         return max(1, min(wanted, fitting))
@@ -251,12 +252,16 @@ class ThreadedReader:
             and self._awaited_blocks > self._taken_blocks // 2
         )
 
-    def start(self) -> None:
-        """Submit blocks to the threads, as far ahead as the buffer allows."""
+    def start(self, awaited: int = 0) -> None:
+        """Submit blocks to the threads, as far ahead as the buffer allows.
+
+        Args:
+            awaited: Elements that the consumer waits for; they are not ahead of it.
+        """
         if self._ahead:  # An interrupt may have come before the last block was counted.
             last = self._ahead[-1]
             self._submitted = last.start + last.count
-        allowed = self._allowed()
+        allowed = self._allowed() + awaited
         size = max(1, min(self._block_size, allowed // (2 * self._useful_threads)))
         while self._submitted < self._stop and self._in_flight < allowed:
             room = allowed - self._in_flight
@@ -273,7 +278,7 @@ class ThreadedReader:
 
     def _allowed(self) -> int:
         """Return how many elements may be in flight."""
-        if self._bytes_per_element is None or not self._seconds_per_element:
+        if self._bytes_per_element is None or self._fastest.seconds is None:
             return min(self._buffer, 2)  # The cost of an element is not known yet.
         affordable = int(self._policy.read_ahead_bytes / max(1.0, self._bytes_per_element))
         # Not all at once: the next elements may be much larger than the few that were seen.
@@ -292,6 +297,7 @@ class ThreadedReader:
         block = self._ahead[0]
         awaited, waited = not block.done, 0.0
         if awaited:
+            self.start(awaited=1)
             started = time.perf_counter()
             block.ready.acquire()
             waited = time.perf_counter() - started
@@ -315,7 +321,7 @@ class ThreadedReader:
             )
             self._threads.at_most(self._thread_count.now)
             self._threads.set_generation(self._thread_count.generation)
-        self._seconds_per_element.append(block.seconds / len(block.elements))
+        self._fastest.add(block.seconds, block.busy, len(block.elements))
         self._block_size = min(self._wanted_block_size(), 2 * max(1, block.count))
         policy = self._policy
         found = _element_bytes(block.elements, policy.size_samples)

@@ -7,7 +7,41 @@ applies is not known in advance, so both are measured.
 
 from __future__ import annotations
 
+import collections
+
 from grain._policy import Policy, current_policy
+
+
+class FastestReads:
+    """Cost of an element in the fastest of the last reads; others may have waited for a processor."""
+
+    def __init__(self, count: int):
+        self._reads: collections.deque[tuple[float, float]] = collections.deque(maxlen=count)
+
+    def add(self, seconds: float, busy: float, count: int) -> None:
+        """Add a read of `count` elements that took `seconds`, `busy` of them on a processor."""
+        if count:
+            self._reads.append((seconds / count, busy / count))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many reads were added as count."""
+        return len(self._reads) == self._reads.maxlen
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds per element; None before the first read."""
+        return min(self._reads)[0] if self._reads else None
+
+    def wait(self, policy: Policy) -> bool:
+        """Return whether reading an element mostly waits, and long enough to hide a change of threads."""
+        seconds, busy = min(self._reads, default=(0.0, 0.0))
+        least = policy.waiting_element_seconds
+        return seconds > least and seconds - busy >= policy.waiting_share * seconds
+
+    def are_slow(self, policy: Policy) -> bool:
+        """Return whether elements take so long that threads pay off."""
+        return (self.seconds or 0.0) > policy.slow_element_seconds or self.wait(policy)
 
 
 class _Window:

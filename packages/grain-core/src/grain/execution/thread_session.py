@@ -10,7 +10,6 @@ interrupt of either changes nothing. Threads hold no reference to the session, s
 
 from __future__ import annotations
 
-import collections
 import time
 import weakref
 from typing import Any
@@ -19,7 +18,7 @@ from grain import tree
 from grain._policy import Policy, current_policy
 from grain.execution.block_threads import BlockThreads, ReadBlock
 from grain.execution.fused_stage import BlockResult, BlockTask, FusedStage
-from grain.execution.thread_count import ThreadCount
+from grain.execution.thread_count import FastestReads, ThreadCount
 
 
 class FusedBlock(ReadBlock):
@@ -81,9 +80,7 @@ class ThreadSession:
         self._stage: FusedStage | None = None
         self._blocks: dict[int, FusedBlock] = {}
         self._next_ticket = 0
-        # The fastest of the last blocks shows the cost; others may have waited for a processor.
-        self._seconds_per_element: collections.deque[float] = collections.deque(maxlen=64)
-        self._waits = False
+        self._fastest = FastestReads(64)
 
     @property
     def buffer_size(self) -> int:
@@ -96,10 +93,7 @@ class ThreadSession:
     @property
     def _useful_threads(self) -> int:
         """Number of threads to use: for cheap elements one is enough, and more would contend with it."""
-        fastest = min(self._seconds_per_element, default=0.0)
-        if self._waits or fastest > self.policy.slow_element_seconds:
-            return self._thread_count.now
-        return 1
+        return self._thread_count.now if self._fastest.are_slow(self.policy) else 1
 
     def add(self, part: FusedStage) -> int:
         """Use threads for a fused stage; return its number."""
@@ -150,8 +144,7 @@ class ThreadSession:
 
     def _adapt(self, block: FusedBlock, result: BlockResult, waited: float) -> None:
         """Adapt the number of threads and of elements ahead to a block that was taken."""
-        self._seconds_per_element.append(block.seconds / max(1, block.count))
-        self._waits = block.busy <= (1 - self.policy.waiting_share) * block.seconds
+        self._fastest.add(block.seconds, block.busy, block.count)
         if result.elements:
             self._element_bytes = max(1.0, self._element_bytes / 2, tree.nbytes(result.elements[0]))
         if self._useful_threads > 1:
