@@ -70,6 +70,63 @@ class ElementGenerator:
         return self.generator
 
 
+class KeyedGenerator:
+    """A generator that can be set to any key and position; only where `is_supported()`.
+
+    >>> keyed = KeyedGenerator()
+    >>> first = keyed.seek(7).random()
+    >>> position = keyed.position()
+    >>> second = keyed.generator.random()
+    >>> bool(keyed.seek(7, position).random() == second)
+    True
+    """
+
+    __slots__ = ("_bits", "_counter", "_key", "_own_references", "_words", "generator")
+
+    def __init__(self) -> None:
+        self._bits = np.random.Philox(key=0)
+        self.generator = np.random.Generator(self._bits)
+        state = PhiloxState.from_address(self._bits.ctypes.state_address)
+        # Views of 64-bit words; the memory lives as long as the bit generator.
+        self._counter = memoryview(state.counter.contents).cast("B").cast("Q")
+        self._key = memoryview(state.key.contents).cast("B").cast("Q")
+        # Without the two pointers at its start.
+        self._words = memoryview(state).cast("B").cast("Q")[_BUFFER_POS:]
+        self._own_references = self._references()
+
+    @staticmethod
+    def is_supported() -> bool:
+        """Return whether numpy stores a Philox state as expected."""
+        return layout_matches()
+
+    def _references(self) -> tuple[int, int]:
+        return sys.getrefcount(self.generator), sys.getrefcount(self._bits)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the generator is referred to elsewhere."""
+        return self._references() != self._own_references
+
+    def seek(self, key: int, position: bytes | None = None) -> np.random.Generator:
+        """Set the generator to a key, and to a position instead of its start."""
+        keys, counter, words = self._key, self._counter, self._words
+        keys[0] = key & _MASK64
+        keys[1] = key >> 64
+        if position is None:
+            counter[0] = counter[1] = counter[2] = counter[3] = 0
+            words[0] = _EMPTY_BUFFER
+            words[_LEFT_OVER - _BUFFER_POS] = 0
+        else:
+            saved = memoryview(position).cast("Q")
+            counter[:] = saved[:4]
+            words[:] = saved[4:]
+        return self.generator
+
+    def position(self) -> bytes:
+        """Return the position for `seek`."""
+        return self._counter.tobytes() + self._words.tobytes()
+
+
 def _set_public_state(bits: np.random.Philox, index: int, op_seed: int) -> None:
     state = bits.state
     counter = [0, 0, op_seed & _MASK64, index & _MASK64]

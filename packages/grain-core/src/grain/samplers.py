@@ -30,9 +30,9 @@ class Sampler(Protocol):
         """Return the metadata of the record at a global index."""
 
 
-def record_rng(seed: int, index: int) -> np.random.Generator:
-    """Return the generator of the record at a global index."""
-    return np.random.Generator(np.random.Philox(key=seed + index))
+def keyed_rng(key: int) -> np.random.Generator:
+    """Return the generator of the record whose seed and global index have the sum `key`."""
+    return np.random.Generator(np.random.Philox(key=key))
 
 
 class IndexSampler:
@@ -108,8 +108,13 @@ class IndexSampler:
     def __getitem__(self, index: int) -> RecordMetadata:
         _check_index(index, self._length if self.has_records else 0)
         key = int(self.record_keys(np.array([index], dtype=np.int64))[0])
-        rng = None if self._seed is None else record_rng(self._seed, index)
+        rng = None if self._seed is None else keyed_rng(self._seed + index)
         return RecordMetadata(index=index, record_key=key, rng=rng)
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of shuffling and of the records' generators."""
+        return self._seed
 
     def record_keys(self, global_indices: IndexArray) -> IndexArray:
         """Return the record keys at global indices of this shard, later epochs included."""
@@ -159,8 +164,17 @@ class SequentialSampler:
 
     def __getitem__(self, index: int) -> RecordMetadata:
         _check_index(index, self._length)
-        rng = None if self._seed is None else record_rng(self._seed, index)
+        rng = None if self._seed is None else keyed_rng(self._seed + index)
         return RecordMetadata(index=index, record_key=index, rng=rng)
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of the records' generators."""
+        return self._seed
+
+    def record_keys(self, global_indices: IndexArray) -> IndexArray:
+        """Return the record keys at global indices: the indices."""
+        return global_indices
 
 
 def _checked_num_records(num_records: int) -> int:

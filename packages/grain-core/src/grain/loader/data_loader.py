@@ -17,14 +17,7 @@ from grain.dataset.fingerprint.changes import allowing
 from grain.dataset.fingerprint.lines import Line, source_lines
 from grain.dataset.fingerprint.stable_text import stable_text
 from grain.loader import loader_state as states
-from grain.loader.pipeline import (
-    SampledMapDataset,
-    apply_to_data,
-    apply_to_records,
-    check_operations,
-    data_of,
-    needs_records,
-)
+from grain.loader.pipeline import build_pipeline, check_operations
 from grain.options import MultiprocessingOptions, ReadOptions, checked_int
 from grain.samplers import IndexSampler, SequentialSampler
 from grain.sharding import ShardOptions, checked_shard_options
@@ -145,17 +138,13 @@ class DataLoader:
         return self._multiprocessing_options
 
     def _create_dataset(self) -> IterDataset[Any]:
-        with_records = needs_records(self._operations)
-        records = SampledMapDataset(
-            self._data_source, self._sampler, self._shard_options, with_records
+        dataset = build_pipeline(
+            self._data_source,
+            self._sampler,
+            self._shard_options,
+            self._read_options,
+            self._operations,
         )
-        # A record may be None; the operations decide what that means.
-        dataset = records.to_iter_dataset(self._read_options, allow_nones=True)
-        apply = apply_to_records if with_records else apply_to_data
-        for operation in self._operations:
-            dataset = apply(dataset, operation)
-        if with_records:
-            dataset = dataset.map(data_of)
         return dataset.mp_prefetch(self._multiprocessing_options, self._worker_init_fn)
 
     def __len__(self) -> int:

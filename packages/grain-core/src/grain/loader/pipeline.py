@@ -19,8 +19,10 @@ from grain.dataset.map import MapIterDataset
 from grain.dataset.node import lines
 from grain.dataset.source import SourceMapDataset
 from grain.index.permutation import IndexArray
+from grain.loader.record_random import SampledMetadata, sampled_metadata
+from grain.options import ReadOptions
 from grain.records import Record, RecordMetadata, as_record
-from grain.samplers import IndexSampler
+from grain.samplers import IndexSampler, SequentialSampler
 from grain.sharding import ShardOptions
 
 Transformation = transforms.Transformation
@@ -58,22 +60,55 @@ def check_operations(operations: Any) -> tuple[Any, ...]:
     return tuple(operations)
 
 
-def needs_records(operations: Sequence[Any]) -> bool:
-    """Return whether an operation needs the metadata of records besides their data."""
+def _needs_data_only(operation: Any) -> bool:
     plain = (transforms.Batch, transforms.Map, transforms.Filter, transforms.FlatMap)
-    return not all(isinstance(operation, plain) for operation in operations)
+    return isinstance(operation, plain)
+
+
+def build_pipeline(
+    source: Any, sampler: Any, shard: ShardOptions, options: ReadOptions, operations: Sequence[Any]
+) -> IterDataset[Any]:
+    """Return the dataset of a loader; records have metadata up to the last operation that needs them."""
+    remaining = list(operations)
+    on_records: list[Any] = []
+    while remaining and not all(map(_needs_data_only, remaining)):
+        on_records.append(remaining.pop(0))
+    # A user's operation receives records, which then have all of their metadata.
+    sees_metadata = any(not isinstance(operation, _KNOWN) for operation in on_records)
+    records = SampledMapDataset(source, sampler, shard, bool(on_records), sees_metadata)
+    # A record may be None; the operations decide what that means.
+    dataset = records.to_iter_dataset(options, allow_nones=True)
+    for operation in on_records:
+        dataset = apply_to_records(dataset, operation)
+    if on_records:
+        dataset = DataMapIterDataset(dataset, data_of)
+    for operation in remaining:
+        dataset = apply_to_data(dataset, operation)
+    return dataset
 
 
 class SampledMapDataset(IndexedMapDataset[Any]):
     """The records of one shard, in the order of the sampler."""
 
-    def __init__(self, source: Any, sampler: Any, shard: ShardOptions, with_metadata: bool):
+    def __init__(
+        self,
+        source: Any,
+        sampler: Any,
+        shard: ShardOptions,
+        with_metadata: bool,
+        sees_metadata: bool,
+    ):
         super().__init__()
         self._source = source
         self._records: SourceMapDataset[Any] = SourceMapDataset(source)
         self._sampler = sampler
         self._shard = shard
         self._with_metadata = with_metadata
+        # Metadata that users do not see have generators that are made when they are used.
+        self._reads_sampler = sees_metadata or type(sampler) not in (
+            IndexSampler,
+            SequentialSampler,
+        )
         try:
             total = len(sampler)
         except TypeError:
@@ -93,15 +128,19 @@ class SampledMapDataset(IndexedMapDataset[Any]):
         if not indices.size:
             return []
         global_indices = indices * self._shard.shard_count + self._shard.shard_index
-        if type(self._sampler) is IndexSampler and not self._with_metadata:
-            keys = self._sampler.record_keys(global_indices)
-            return self._records.read_many(keys)
-        metadata, ended = self._read_sampler(global_indices)
-        elements = self._read_keys([item.record_key for item in metadata])
-        return self._records_of(metadata, elements, ended)
+        if self._reads_sampler:
+            metadata, ended = self._read_sampler(global_indices)
+            elements = self._read_keys([item.record_key for item in metadata])
+            return self._records_of(metadata, elements, ended)
+        keys = self._sampler.record_keys(global_indices)
+        elements = self._records.read_many(keys)
+        if not self._with_metadata:
+            return elements
+        sampled = sampled_metadata(global_indices.tolist(), keys.tolist(), self._sampler.seed)
+        return self._records_of(sampled, elements, None)
 
     def _records_of(
-        self, metadata: list[RecordMetadata], elements: list[Any], ended: Exception | None
+        self, metadata: Sequence[Any], elements: list[Any], ended: Exception | None
     ) -> list[Any]:
         made: list[Any] = elements
         if self._with_metadata:
@@ -177,13 +216,16 @@ class OnDataAndRng:
     function: Callable[[Any, np.random.Generator], Any]
 
     def __call__(self, record: Record[Any]) -> Record[Any]:
-        rng = record.metadata.rng
-        if rng is None:
+        metadata: Any = record.metadata
+        if type(metadata) is SampledMetadata:
+            data = metadata.draw(self.function, record.data)
+            return Record(record.metadata, data)
+        if metadata.rng is None:
             raise ValueError(
                 "A random transformation needs a generator, but the sampler has none for "
-                f"{record.metadata}. Give the sampler a seed."
+                f"{metadata}. Give the sampler a seed."
             )
-        return Record(record.metadata, self.function(record.data, rng))
+        return Record(metadata, self.function(record.data, metadata.rng))
 
 
 @dataclasses.dataclass(frozen=True)
