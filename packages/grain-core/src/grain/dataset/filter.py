@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 from grain import transforms
 from grain._exceptions import add_note
 from grain._policy import current_policy
-from grain.dataset.chunk import apply_each
+from grain.dataset.chunk import Chunk, apply_each
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import DatasetIterator, Transformed
 from grain.dataset.map import TransformIterDataset, TransformMapDataset, function_of
 from grain.dataset.map_dataset import MapDataset
 from grain.dataset.node import ExecutionTrait, computed
+from grain.dataset.sparse_reads import SparseReads
 from grain.dataset.stages import StageIterator, stage_iterator_name
 from grain.index.permutation import IndexArray
 from grain.options import DatasetOptions
@@ -177,9 +178,30 @@ class FilterDatasetIterator(StageIterator[T]):
     def __init__(self, parent: DatasetIterator[T], dataset: FilterIterDataset[T]):
         super().__init__(parent, dataset)
         self._watch = DropRateMonitor(lambda: stage_iterator_name(dataset), self._context.options)
+        self._reads = SparseReads()
+
+    def _pull(self, limit: int) -> Chunk:
+        kept = self._reads.take(limit)
+        if kept.elements:
+            return kept
+        chunk = super()._pull(limit)
+        # An error comes after all elements before it.
+        return chunk if self._error is not None else self._reads.put(chunk, limit)
+
+    def _next_input(self, limit: int) -> Chunk:
+        return super()._next_input(self._reads.start(limit))
+
+    def _live_state(self) -> Any:
+        delivered = self._reads.state_function()
+        return super()._live_state() if delivered is None else delivered()
+
+    def _restore(self, state: Any) -> None:
+        self._reads.reset()
+        super()._restore(state)
 
     def _transform(self, elements: list[Any]) -> Transformed:
         result = super()._transform(elements)
+        self._reads.end()
         offsets = result.offsets or []
         excess = self._watch.watch(result.processed, offsets)
         if excess is None:

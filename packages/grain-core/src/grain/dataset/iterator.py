@@ -442,12 +442,16 @@ class ElementwiseIterator(ChunkIterator[T]):
     def _own_state(self, parent_state: Any) -> Any:
         return parent_state
 
+    def _next_input(self, limit: int) -> Chunk:
+        """Return the next chunk of the parent."""
+        return self._parent.next_chunk(limit)
+
     def _pull(self, limit: int) -> Chunk:
         self._failed = None
         while True:
             chunk, self._held = self._held, END
             if not chunk.elements:
-                chunk = self._parent.next_chunk(limit)
+                chunk = self._next_input(limit)
             if not chunk.elements:
                 return END
             try:

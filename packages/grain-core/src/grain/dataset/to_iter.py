@@ -16,6 +16,7 @@ from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map import has_none
 from grain.dataset.map_dataset import MapDataset
 from grain.dataset.node import ExecutionTrait, lines, written_form
+from grain.dataset.sparse_reads import SparseReads
 from grain.options import ReadOptions, checked_int
 
 T = TypeVar("T")
@@ -96,14 +97,37 @@ class PrefetchDatasetIterator(ChunkIterator[T]):
         self._stop = len(parent)
         self._next_index = 0
         self._watch = DropRateMonitor(lambda: dataset.iterator_name, self._context.options)
+        # For a dataset that drops elements.
+        self._reads: SparseReads | None = None
+        if parent.is_sparse and not dataset.allow_nones:
+            self._reads = SparseReads()
         self._reader: BlockReader = executors().reader(parent, 0, self._stop, dataset.read_options)
 
     def __str__(self) -> str:
         return self._dataset.iterator_name
 
     def _pull(self, limit: int) -> Chunk:
+        reads = self._reads
+        if reads is None:
+            return self._read(limit)
+        kept = reads.take(limit)
+        if kept.elements:
+            return kept
+        chunk = self._read(limit)
+        # An error comes after all elements before it.
+        return chunk if self._error is not None else reads.put(chunk, limit)
+
+    def _read_block(self, limit: int) -> list[Any]:
+        if self._reads is None:
+            return self._reader.read(limit)
+        elements = self._reader.read(self._reads.start(limit))
+        self._reads.end()
+        return elements
+
+    def _read(self, limit: int) -> Chunk:
+        """Return the elements that are kept of the next block of which some are."""
         while self._next_index < self._stop:
-            elements = self._reader.read(limit)
+            elements = self._read_block(limit)
             first = self._next_index + 1
             self._next_index += len(elements)
             error: Exception | None = None
@@ -152,7 +176,8 @@ class PrefetchDatasetIterator(ChunkIterator[T]):
         return {"next_index": index}
 
     def _live_state(self) -> Any:
-        return {"next_index": self._next_index}
+        delivered = None if self._reads is None else self._reads.state_function()
+        return {"next_index": self._next_index} if delivered is None else delivered()
 
     def _restore(self, state: Any) -> None:
         found = state_field(state, "next_index", self)
@@ -163,6 +188,8 @@ class PrefetchDatasetIterator(ChunkIterator[T]):
                 f"Checkpoint `next_index` {index} is out of range for dataset of length {self._stop}."
             )
         self._next_index = index
+        if self._reads is not None:
+            self._reads.reset()
         self._reader.seek(index)
 
     def start_prefetch(self) -> None:

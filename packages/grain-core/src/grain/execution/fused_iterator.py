@@ -196,7 +196,7 @@ class FusedIterator(ChunkIterator[T]):
                 continue
             if result.sparse:
                 return self._fall_back(limit)
-            self._adapt(result)
+            self._adapt(block, result)
             excess = self._drops.observe(block, result)
             if result.error is not None or excess is not None:
                 return self._fail(block, result, excess)
@@ -271,13 +271,16 @@ class FusedIterator(ChunkIterator[T]):
 
         return Chunk(result.elements, state_after)
 
-    def _adapt(self, result: BlockResult) -> None:
+    def _adapt(self, block: BlockTask, result: BlockResult) -> None:
         """Adapt the size of blocks to the time and memory of a result."""
-        if not result.elements:
+        if result.error is not None:
             return
         assert self._block_size is not None
-        seconds = result.seconds / len(result.elements)
-        element_bytes = self._element_bytes = max(1, tree.nbytes(result.elements[0]))
+        # By the elements that were read: a filter may have dropped all of them.
+        seconds = result.seconds * self._stage.group_size / block.size
+        if result.elements:
+            self._element_bytes = max(1, tree.nbytes(result.elements[0]))
+        element_bytes = max(1, self._element_bytes)
         at_least, allowance = 1, self._session.buffer_size // 2
         if result.waited:
             # Enough elements to occupy the reading threads of a worker.
