@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
 from grain._exceptions import note_component
+from grain._policy import current_policy
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.fingerprint.changes import allowed_changes, difference, warn_of_mixture
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map_dataset import MapDataset
-from grain.dataset.node import lines, written_form
+from grain.dataset.node import computed_once, lines, written_form
 from grain.dataset.selection import ManyParentsMapDataset, checked_parents
 from grain.index.mixing import Mixture, count_taken, integer_weights, mixed_length
 from grain.index.permutation import IndexArray
@@ -321,7 +323,11 @@ class MixedIterDataset(IterDataset[T]):
         self._proportions = _checked_weights(equal if weights is None else weights, len(equal))
 
     def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
-        return MixedDatasetIterator(parents, self._proportions, self._names)
+        return MixedDatasetIterator(parents, self._mixture, self._names)
+
+    @computed_once
+    def _mixture(self) -> Mixture:
+        return Mixture(self._proportions)
 
     def written_call(self) -> str:
         return _written_mix("IterDataset", self._names, self._proportions)
@@ -351,13 +357,13 @@ class MixedDatasetIterator(ChunkIterator[T]):
     def __init__(
         self,
         parents: Sequence[DatasetIterator[T]],
-        proportions: Sequence[int],
+        mixture: Mixture,
         names: list[str] | None,
     ):
         super().__init__(parents)
-        self._proportions = tuple(proportions)
         self._names = names
-        self._mixture = Mixture(proportions)
+        self._mixture = mixture
+        self._max_size = current_policy().max_chunk
         self._index = 0
         self._stop = False
         self._reset()
@@ -366,7 +372,8 @@ class MixedDatasetIterator(ChunkIterator[T]):
 
     def __str__(self) -> str:
         return (
-            f"MixedDatasetIterator([{len(self._parents)} parents], proportions={self._proportions})"
+            f"MixedDatasetIterator([{len(self._parents)} parents], "
+            f"proportions={tuple(self._mixture.weights)})"
         )
 
     def _reset(self) -> None:
@@ -374,6 +381,10 @@ class MixedDatasetIterator(ChunkIterator[T]):
         count = len(self._parents)
         self._chunks = [END] * count
         self._taken_of = [0] * count
+        # Elements to request of each parent next.
+        self._sizes = [1] * count
+        # Numbers of the parents whose last chunk has live states.
+        self._live: set[int] = set()
         states = [parent.get_state() for parent in self._parents]
         # Functions of each parent's state after the last element that was taken from it.
         self._snapshots: list[Callable[[], Any]] = [_constant(state) for state in states]
@@ -382,64 +393,60 @@ class MixedDatasetIterator(ChunkIterator[T]):
         if self._stop:
             return END
         first = self._index
-        for number, chunk in enumerate(self._chunks):
+        for number in self._live:
             # A state of this chunk may be requested when the parent has advanced.
-            if chunk.live:
-                self._snapshots[number] = _constant(self._snapshots[number]())
+            self._snapshots[number] = _constant(self._snapshots[number]())
+        chosen = self._mixture.select(np.arange(first, first + limit, dtype=np.int64))[0].tolist()
         before = list(self._snapshots)
+        chunks, taken_of = self._chunks, self._taken_of
         elements: list[Any] = []
-        history: list[tuple[int, Callable[[], Any]]] = []
-        live = False
-        chosen, _ = self._mixture.select(np.arange(first, first + limit, dtype=np.int64))
-        for number in chosen.tolist():
-            chunk, taken = self._chunks[number], self._taken_of[number]
+        # For each parent read, the chunks that elements were taken of, each from an offset on.
+        pieces: dict[int, list[tuple[Chunk, int]]] = {}
+        error: Exception | None = None
+        for number in chosen:
+            chunk, taken = chunks[number], taken_of[number]
             if taken >= len(chunk.elements):
                 if chunk.live and elements:
                     break  # Reading further would invalidate a live state.
                 try:
-                    chunk = self._parents[number].next_chunk(limit)
-                except Exception as error:
+                    chunk = self._next_chunk(number, limit)
+                except Exception as raised:
                     component = _component(self._names, number)
-                    note_component(error, f"component {component} of the mixture")
-                    self._index += 1
-                    self._snapshots[number] = _constant(self._parents[number].get_state())
-                    made = self._chunk_of(elements, first, before, history, live)
-                    return self._fail_after(error, made)
-                self._chunks[number], taken = chunk, 0
-                if not chunk.elements:
-                    self._index += 1
-                    self._stop = True
-                    self._snapshots[number] = _constant(self._parents[number].get_state())
+                    note_component(raised, f"component {component} of the mixture")
+                    error = raised
+                if error is not None or not chunk.elements:
+                    self._stop = error is None
                     break
+                taken = 0
+                pieces.setdefault(number, []).append((chunk, 0))
+            elif number not in pieces:
+                pieces[number] = [(chunk, taken)]
             elements.append(chunk.elements[taken])
-            self._taken_of[number] = taken + 1
-            snapshot = chunk.snapshot(taken)
-            self._snapshots[number] = snapshot
-            history.append((number, snapshot))
-            self._index += 1
+            taken_of[number] = taken + 1
             if chunk.live:
-                live = True
                 break
-        return self._chunk_of(elements, first, before, history, live)
+        self._index += len(elements)
+        for number in pieces:
+            self._snapshots[number] = chunks[number].snapshot(taken_of[number] - 1)
+        live = bool(elements) and chunks[chosen[len(elements) - 1]].live
+        made = END
+        if elements:
+            state_after = _MixedStates(self._names, before, first, chosen, pieces)
+            made = Chunk(elements, state_after, live)
+        if error is not None or self._stop:
+            failed = chosen[len(elements)]
+            self._index += 1
+            self._snapshots[failed] = _constant(self._parents[failed].get_state())
+        return made if error is None else self._fail_after(error, made)
 
-    def _chunk_of(
-        self,
-        elements: list[Any],
-        first: int,
-        before: list[Callable[[], Any]],
-        history: list[tuple[int, Callable[[], Any]]],
-        live: bool,
-    ) -> Chunk:
-        names = self._names
-
-        # Does not hold the iterator: a reference cycle would keep a dropped iterator alive.
-        def state_after(offset: int) -> Any:
-            snapshots = list(before)
-            for number, snapshot in history[: offset + 1]:
-                snapshots[number] = snapshot
-            return _state(names, snapshots, first + offset + 1, stop=False)
-
-        return Chunk(elements, state_after, live) if elements else END
+    def _next_chunk(self, number: int, limit: int) -> Chunk:
+        """Read from a parent; more each time, so that many parents do not all read much at once."""
+        size = self._sizes[number]
+        chunk = self._parents[number].next_chunk(min(size, limit))
+        self._sizes[number] = min(2 * size, self._max_size)
+        self._chunks[number], self._taken_of[number] = chunk, 0
+        (self._live.add if chunk.live else self._live.discard)(number)
+        return chunk
 
     def _live_state(self) -> Any:
         return _state(self._names, self._snapshots, self._index, self._stop)
@@ -484,6 +491,60 @@ class MixedDatasetIterator(ChunkIterator[T]):
             parent.set_state(parent_state)
         self._index, self._stop = index, bool(stop)
         self._reset()
+
+
+class _MixedStates:
+    """The states after each element of a chunk of a mixture.
+
+    States are usually requested in order, so the position that was found last is where the next search
+    starts. It holds no iterator: a reference cycle would keep a dropped iterator alive.
+
+    Args:
+        names: Names of the components, if they have names.
+        before: State functions of the parents before the chunk.
+        first: Number of elements before the chunk.
+        chosen: Parent of each element.
+        pieces: For each parent read, the chunks that elements were taken of, each from an offset on.
+    """
+
+    def __init__(
+        self,
+        names: list[str] | None,
+        before: list[Callable[[], Any]],
+        first: int,
+        chosen: list[int],
+        pieces: dict[int, list[tuple[Chunk, int]]],
+    ):
+        self._names = names
+        self._before = before
+        self._first = first
+        self._chosen = chosen
+        # The elements are not needed.
+        self._pieces = {
+            number: [(chunk.state_after, start, len(chunk.elements)) for chunk, start in found]
+            for number, found in pieces.items()
+        }
+        # Number of elements that are behind, and of each parent; replaced as a whole, for other threads.
+        self._found: tuple[int, dict[int, int]] = (0, {})
+
+    def __call__(self, offset: int) -> Any:
+        position, counts = self._found
+        counts = dict(counts) if offset >= position else {}
+        for number in self._chosen[position if counts else 0 : offset + 1]:
+            counts[number] = counts.get(number, 0) + 1
+        self._found = (offset + 1, counts)
+        snapshots = list(self._before)
+        for number, count in counts.items():
+            snapshots[number] = partial(self._parent_state, number, count)
+        return _state(self._names, snapshots, self._first + offset + 1, stop=False)
+
+    def _parent_state(self, number: int, count: int) -> Any:
+        """Return a parent's state after `count` of its elements in the chunk."""
+        for state_after, start, stop in self._pieces[number]:
+            if count <= stop - start:
+                return state_after(start + count - 1)
+            count -= stop - start
+        raise IndexError(f"A mixture took fewer than {count} elements of component {number}.")
 
 
 def _state(

@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import copyreg
 import enum
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
@@ -243,25 +242,29 @@ class DatasetNode:
     # What `pickle` does by default searches for methods that no node has; that is slow with `__getattr__`.
 
     _pickled_by_state = True
+    # Whether the state is the dictionary of attributes.
+    _has_plain_state = False
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         if cls.__reduce__ is not object.__reduce__ or hasattr(cls, "__getnewargs__"):
             cls._pickled_by_state = False
+        has_slots = any(vars(kind).get("__slots__") for kind in cls.__mro__)
+        cls._has_plain_state = cls.__getstate__ is object.__getstate__ and not has_slots
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         if not self._pickled_by_state:
             return super().__reduce_ex__(protocol)
-        return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
+        state = self.__dict__ if self._has_plain_state else self.__getstate__()
+        return copyreg.__newobj__, (type(self),), state  # type: ignore[attr-defined]
 
     def __setstate__(self, state: Any) -> None:
-        attributes: dict[str, Any] | None
-        attributes, slots = (state, {}) if type(state) is dict else state
-        if attributes:
-            own = self.__dict__
-            for name in attributes:
-                own[sys.intern(name)] = attributes[name]
-        for name in slots:
+        if type(state) is dict:
+            self.__dict__.update(state)
+            return
+        attributes, slots = state
+        self.__dict__.update(attributes or {})
+        for name in slots or {}:
             setattr(self, name, slots[name])
 
     if not TYPE_CHECKING:  # With it, a type checker would accept every attribute.
