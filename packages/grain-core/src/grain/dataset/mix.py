@@ -157,6 +157,10 @@ class MixedMapDataset(ManyParentsMapDataset[T]):
         return f"component {_component(self.names, number)} of the mixture"
 
     def __repr__(self) -> str:
+        return self._text
+
+    @computed_once
+    def _text(self) -> str:
         # The text of google/grain, which states of a loader over this dataset contain.
         return self._with_selection(
             f"SelectionWithProportionsMap(proportions={tuple(self._mixture.weights)}, "

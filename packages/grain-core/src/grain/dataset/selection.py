@@ -61,6 +61,7 @@ class ManyParentsMapDataset(IndexedMapDataset[T]):
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
         state.pop("_reader", None)
+        state.pop("_text", None)
         return state
 
     def read_one(self, index: int) -> Any:
@@ -102,7 +103,7 @@ class ManyParentsMapDataset(IndexedMapDataset[T]):
         return f"MixedMapDataset[{len(self._parents)} parents]"
 
     def _with_selection(self, selection: str) -> str:
-        lengths = [len(parent) for parent in self._parents]
+        lengths = list(map(len, self._parents))
         return f"MixedMapDataset(parent_lengths={lengths}, selection_map={selection})"
 
 
