@@ -524,6 +524,25 @@ def thirdparty(session: nox.Session) -> None:
 
 
 @nox.session
+def growth(session: nox.Session) -> None:
+    """Measure how costs grow with each quantity of a pipeline; `-- --quick`, `-- --axes A,B`."""
+    session.install(*checkout("grain-arrayrecord"), *needs("bench"))
+    session.run("python", "-m", "benchmarks.growth", *session.posargs, env=KEEP_BYTECODE)
+
+
+@nox.session
+def training(session: nox.Session) -> None:
+    """Train with JAX, fed by this project and its peers; `-- --publish` writes the table."""
+    session.install(*needs("bench"))
+    found = []
+    for peer in (OURS, "google-grain", "torch", "datasets"):
+        ours = ["--force-reinstall", *checkout()] if peer == OURS else []
+        python = environment(session, peer, *ours, *needs(f"bench-{peer}"), "jax>=0.4.34")
+        found += ["--python", f"{peer}={python}"]
+    session.run("python", "-m", "benchmarks.training", *found, *session.posargs, env=KEEP_BYTECODE)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Measure this project and its peers; `-- --quick` for a first look, `-- --help` for options."""
     session.install(*needs("bench"))

@@ -14,23 +14,15 @@ import sys
 import time
 from collections.abc import Sequence
 
-from benchmarks import cases, data, machine, page, peers, plots
+from benchmarks import cases, data, machine, page, peers, plots, publishing
+from benchmarks.command import ROOT, names, select
 from benchmarks.results import Results, read, to_json
-from benchmarks.run import ROOT, PeerProcess, Settings, run
+from benchmarks.run import PeerProcess, Settings, run
 
 FULL = Settings(
     seconds=0.3, repetitions=5, worker_repetitions=3, least_repetitions=2, case_seconds=20
 )
 QUICK = Settings(seconds=0.05, repetitions=2, worker_repetitions=1, case_seconds=4)
-
-RESULTS = ROOT / "benchmarks/results.json"
-PAGE = ROOT / "docs/benchmarks.md"
-PICTURES = ROOT / "docs/_static/benchmarks"
-
-
-def names(text: str) -> list[str]:
-    """Split a list at commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -62,16 +54,6 @@ def parser() -> argparse.ArgumentParser:
         help="a peer that could not be installed",
     )
     return made
-
-
-def select(selected: list[str] | None, known: Sequence[str], what: str) -> list[str]:
-    """Return the selected names in the usual order; all names without a selection."""
-    unknown = set(selected or ()) - set(known)
-    if unknown:
-        raise SystemExit(
-            f"There is no {what} {', '.join(sorted(unknown))}. Choose from: {', '.join(known)}."
-        )
-    return [name for name in known if selected is None or name in selected]
 
 
 def measure(arguments: argparse.Namespace) -> Results:
@@ -108,12 +90,6 @@ def measure(arguments: argparse.Namespace) -> Results:
     )
 
 
-def publish(results: Results) -> None:
-    """Write the results and the page that are kept in the repository."""
-    RESULTS.write_text(to_json(results))
-    PAGE.write_text(page.page(results, plots.draw(results, PICTURES)))
-
-
 def main(command_line: Sequence[str] | None = None) -> int:
     """Run the command; return 1 if this project failed at any case."""
     arguments = parser().parse_args(command_line)
@@ -125,8 +101,8 @@ def main(command_line: Sequence[str] | None = None) -> int:
     print(page.text_report(results))
     print(f"Took {results.settings['took']} s. Written to {arguments.output}.")
     if arguments.publish:
-        publish(results)
-        print(f"Published: {RESULTS}, {PAGE}, {PICTURES}.")
+        publishing.RESULTS.write_text(to_json(results))
+        publishing.publish_page()
     return int(any(o.peer == peers.OURS and o.failed is not None for o in results.outcomes))
 
 

@@ -20,9 +20,10 @@ from typing import Any
 from benchmarks import cases, data, peers
 from benchmarks.__main__ import names, select
 from benchmarks.cases import Case, Measure
+from benchmarks.command import ROOT
 from benchmarks.cost import Cost
 from benchmarks.measure import LEAST_OUTPUTS
-from benchmarks.run import ROOT, PeerProcess, Pool
+from benchmarks.run import PeerProcess, Pool
 from benchmarks.summary import Spread, spread
 
 BASE, HEAD = "base", "head"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from benchmarks import cases, peers, summary
 from benchmarks.cases import Case
@@ -34,6 +34,8 @@ nox -s bench
 | `nox -s bench -- --quick` | fewer and shorter repetitions; a first look |
 | `nox -s bench -- --cases heavy_mp2,import --peers torch` | some cases and peers, and this project |
 | `nox -s bench -- --publish` | writes this page, its plots and `benchmarks/results.json` |
+| `nox -s growth -- --publish` | how the cost of an element grows with each quantity of a pipeline |
+| `nox -s training -- --publish` | a JAX training step, fed by this project and its peers |
 | `nox -s compare` | this commit against the one before, by processor time; prints what got slower |
 
 Each peer has a separate environment. Results go to `build/bench/`: `results.json`, `table.md` and the
@@ -54,6 +56,9 @@ HOW_TO_READ = """\
   repetition; the table has the median ratio and its range. **Above 1, this project is better**, whether more
   is better (a rate) or less is (seconds, memory). Bold marks losses. If the range contains 1, consider it
   a draw.
+- The last column is no library but the limit: the same work in a loop of Python and numpy, written by hand
+  for the case. 100 % means that this project costs nothing beside the work; more, that reading ahead,
+  vectorization or reused memory do the work faster than the plain loop.
 - — is a case that the peer has no counterpart for, *failed* one that it has, but that failed here.
 - Memory is the proportional set size of all processes that a pipeline has started, divided by the
   number of workers.
@@ -76,6 +81,12 @@ def times(ratio: Spread) -> str:
     return f"**{text}**" if ratio.median < 1 else text
 
 
+def share(ratio: Spread) -> str:
+    """Return a ratio to the limit as a percentage, with its range."""
+    low, high = (f"{100 * x:.0f}" for x in (ratio.low, ratio.high))
+    return f"{100 * ratio.median:.0f} % ({low} to {high})"
+
+
 def short(value: float) -> str:
     """Return a number with two significant digits, without exponent."""
     return f"{float(f'{value:.2g}'):g}" if value < 1e5 else f"{value:.0f}"
@@ -84,7 +95,8 @@ def short(value: float) -> str:
 def cell(results: Results, case: str, peer: str, found: dict[tuple[str, str], Comparison]) -> str:
     """Return the cell of one peer in one case."""
     if (case, peer) in found:
-        return times(found[case, peer].ratio)
+        ratio = found[case, peer].ratio
+        return share(ratio) if peers.BY_NAME[peer].is_limit else times(ratio)
     outcome = results.find(case, peer)
     return "*failed*" if outcome is not None and outcome.failed is not None else "—"
 
@@ -125,7 +137,8 @@ def tables(results: Results) -> Iterator[str]:
 
 def losses(results: Results) -> str:
     """Return the table of losses, worst first."""
-    lost = sorted((c for c in summary.compare(results) if c.lost), key=lambda c: c.ratio.median)
+    compared = (c for c in summary.compare(results) if not peers.BY_NAME[c.peer].is_limit)
+    lost = sorted((c for c in compared if c.lost), key=lambda c: c.ratio.median)
     if not lost:
         return "In no case of this run did a peer do better in the median.\n"
     lines = ["| case | peer | ratio | |", "| --- | --- | --- | --- |"]
@@ -186,8 +199,14 @@ def text_report(results: Results) -> str:
     return "\n".join([*sections, "### Failures\n\n" + failures(results)])
 
 
-def page(results: Results, pictures: dict[str, str]) -> str:
-    """Return the whole page; `pictures` maps file names to descriptions."""
+def page(results: Results, pictures: dict[str, str], more: Sequence[str] = ()) -> str:
+    """Return the whole page.
+
+    Args:
+        results: Of the comparison with peers.
+        pictures: Descriptions of the plots, by file name.
+        more: Further sections.
+    """
     quick = ""
     if results.settings.get("quick"):
         quick = "```{warning}\nThese are figures of a quick run, too short to be exact.\n```\n"
@@ -201,6 +220,7 @@ def page(results: Results, pictures: dict[str, str]) -> str:
         *tables(results),
         "## Where peers did better\n\n" + losses(results),
         "## What failed\n\n" + failures(results),
+        *more,
         "## The machine\n\n" + machine(results),
         HOW_TO_READ.format(**results.settings),
         "## How the peers' programs are written\n\n" + notes(results),

@@ -37,6 +37,7 @@ LOOKS = dict(
             ("#009e73", "D"),
             ("#cc79a7", "v"),
             ("#e69f00", "P"),
+            ("#999999", "x"),
         ],
         strict=True,
     )
@@ -77,7 +78,7 @@ def look(peer: str) -> dict[str, Any]:
 
 def ratios(results: Results) -> Any:
     """Draw a dot for each comparison, on a logarithmic scale."""
-    compared = summary.compare(results)
+    compared = [c for c in summary.compare(results) if not peers.BY_NAME[c.peer].is_limit]
     names = [name for name in results.cases() if any(c.case == name for c in compared)]
     if not names:
         return None

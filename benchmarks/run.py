@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.cases import Case, Measure
+from benchmarks.command import ROOT
 from benchmarks.results import Outcome
 
-ROOT = pathlib.Path(__file__).parent.parent
 ANSWER_TIMEOUT = 60.0
 """Seconds after which a peer that does not answer has failed."""
 

@@ -34,6 +34,7 @@ class Peer:
         distributions: Distributions whose versions are reported.
         group: The dependency group of the root `pyproject.toml` that installs it.
         notes: Remarks on its programs.
+        is_limit: Whether it is no library but the limit: the same work in loops written by hand.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Peer:
     distributions: tuple[str, ...]
     group: str
     notes: str = ""
+    is_limit: bool = False
 
     def programs(self) -> Programs:
         """Import the programs, and thereby the library."""
@@ -121,6 +123,20 @@ ALL = [
             "Reads tar files from start to end and shuffles within a buffer of 1000, which is less "
             "work than a global shuffle."
         ),
+    ),
+    Peer(
+        name="loop",
+        title="of a plain loop",
+        module="plain_loop",
+        imports="import numpy",
+        distributions=("numpy",),
+        group="bench-loop",
+        notes=(
+            "Loops of Python and numpy that do the work of a case and nothing else: indices drawn with "
+            "replacement, no states, no workers; files are decoded by a thread for each processor, and "
+            "16 threads wait."
+        ),
+        is_limit=True,
     ),
 ]
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from benchmarks import cases, checks, data, measure, peers
 from benchmarks.checks import WrongOutputError
-from benchmarks.peers import grain_api
-from benchmarks.run import ROOT
+from benchmarks.command import ROOT
+from benchmarks.peers import grain_api, plain_loop
 
 
 @pytest.mark.parametrize("name", cases.BY_NAME)
@@ -21,6 +21,19 @@ def test_a_case_runs_and_its_first_outputs_are_right(name, files):
     value = measure.measure(case, make, peers.BY_NAME[peers.OURS].imports, seconds=0.01)
     assert math.isfinite(value)
     assert value > 0
+
+
+@pytest.mark.parametrize("name", [name for name in cases.BY_NAME if name not in plain_loop.LACKS])
+def test_a_plain_loop_does_the_same_work(name, files):
+    make = plain_loop.programs(files).get(name, tuple)
+    value = measure.measure(cases.BY_NAME[name], make, "import numpy", seconds=0.005)
+    assert math.isfinite(value)
+    assert value > 0
+
+
+def test_every_case_has_a_plain_loop_or_a_reason_for_none(files):
+    covered = set(plain_loop.programs(files)) | set(plain_loop.LACKS) | {"import"}
+    assert covered == set(cases.BY_NAME)
 
 
 def test_this_project_has_every_case_and_no_other(files):

@@ -10,8 +10,9 @@ import time
 
 import pytest
 from benchmarks import __main__ as command
-from benchmarks import cases, page, plots, results
-from benchmarks.run import ROOT, PeerProcess, Settings, run, without_paths
+from benchmarks import cases, publishing, results
+from benchmarks.command import ROOT
+from benchmarks.run import PeerProcess, Settings, run, without_paths
 
 CASE = cases.BY_NAME["range_batch"]
 SETTINGS = Settings(seconds=0.01, repetitions=3, worker_repetitions=2)
@@ -196,8 +197,11 @@ def test_an_unknown_case_or_peer_is_refused_with_the_known_names(tmp_path):
             command.main([option, "nonsense", "--output", str(tmp_path)])
 
 
-def test_the_page_of_the_documentation_is_generated_from_the_kept_results(tmp_path):
-    kept = results.read(command.RESULTS)
-    pictures = plots.draw(kept, tmp_path)
-    assert command.PAGE.read_text() == page.page(kept, pictures)
-    assert {file.name for file in command.PICTURES.glob("*.svg")} == set(pictures)
+def test_the_page_of_the_documentation_is_generated_from_the_kept_results(tmp_path, monkeypatch):
+    page, pictures = publishing.PAGE.read_text(), publishing.PICTURES
+    monkeypatch.setattr(publishing, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(publishing, "PICTURES", tmp_path / "pictures")
+    publishing.publish_page()
+    assert publishing.PAGE.read_text() == page
+    drawn = {file.name for file in publishing.PICTURES.glob("*.svg")}
+    assert {file.name for file in pictures.glob("*.svg")} == drawn

@@ -404,8 +404,8 @@ class MixedDatasetIterator(ChunkIterator[T]):
         before = list(self._snapshots)
         chunks, taken_of = self._chunks, self._taken_of
         elements: list[Any] = []
-        # For each parent read, the chunks that elements were taken of, each from an offset on.
-        pieces: dict[int, list[tuple[Chunk, int]]] = {}
+        # For each parent read, the states, first offset and end of the chunks that elements were taken of.
+        pieces: dict[int, list[_Piece]] = {}
         error: Exception | None = None
         for number in chosen:
             chunk, taken = chunks[number], taken_of[number]
@@ -422,9 +422,13 @@ class MixedDatasetIterator(ChunkIterator[T]):
                     self._stop = error is None
                     break
                 taken = 0
-                pieces.setdefault(number, []).append((chunk, 0))
+                piece = (chunk.state_after, 0, len(chunk.elements))
+                if number in pieces:
+                    pieces[number].append(piece)
+                else:
+                    pieces[number] = [piece]
             elif number not in pieces:
-                pieces[number] = [(chunk, taken)]
+                pieces[number] = [(chunk.state_after, taken, len(chunk.elements))]
             elements.append(chunk.elements[taken])
             taken_of[number] = taken + 1
             if chunk.live:
@@ -497,6 +501,9 @@ class MixedDatasetIterator(ChunkIterator[T]):
         self._reset()
 
 
+_Piece = tuple[Callable[[int], Any], int, int]
+
+
 class _MixedStates:
     """The states after each element of a chunk of a mixture.
 
@@ -508,7 +515,8 @@ class _MixedStates:
         before: State functions of the parents before the chunk.
         first: Number of elements before the chunk.
         chosen: Parent of each element.
-        pieces: For each parent read, the chunks that elements were taken of, each from an offset on.
+        pieces: For each parent read, the states, first offset and end of the chunks that elements were
+            taken of.
     """
 
     def __init__(
@@ -517,17 +525,13 @@ class _MixedStates:
         before: list[Callable[[], Any]],
         first: int,
         chosen: list[int],
-        pieces: dict[int, list[tuple[Chunk, int]]],
+        pieces: dict[int, list[_Piece]],
     ):
         self._names = names
         self._before = before
         self._first = first
         self._chosen = chosen
-        # The elements are not needed.
-        self._pieces = {
-            number: [(chunk.state_after, start, len(chunk.elements)) for chunk, start in found]
-            for number, found in pieces.items()
-        }
+        self._pieces = pieces
         # Number of elements that are behind, and of each parent; replaced as a whole, for other threads.
         self._found: tuple[int, dict[int, int]] = (0, {})
 
