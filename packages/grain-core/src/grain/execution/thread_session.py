@@ -17,6 +17,8 @@ from typing import Any
 from grain import tree
 from grain._policy import Policy, current_policy
 from grain.execution.block_threads import BlockThreads, ReadBlock
+from grain.execution.costs import Costs
+from grain.execution.executor import TaskLost
 from grain.execution.fused_stage import BlockResult, BlockTask, FusedStage
 from grain.execution.thread_count import FastestReads, ThreadCount
 
@@ -28,19 +30,20 @@ class FusedBlock(ReadBlock):
         result: The result, or the error of a computation that was ended by an exit.
     """
 
-    __slots__ = ("result", "task")
+    __slots__ = ("result", "stage", "task")
 
-    def __init__(self, task: BlockTask):
+    def __init__(self, stage: FusedStage, task: BlockTask):
         super().__init__(task.start, task.size)
+        self.stage = stage
         self.task = task
         self.result: BlockResult | Exception | None = None
 
     def compute(self, dataset: Any) -> None:
-        stage: FusedStage = dataset
+        del dataset
         if not self.count:
             return
         try:
-            self.result = stage.compute(self.task)
+            self.result = self.stage.compute(self.task)
         except Exception as error:
             self.result = error
         except BaseException as error:  # Also an exit: the consumer must receive the error.
@@ -48,7 +51,7 @@ class FusedBlock(ReadBlock):
 
 
 class ThreadSession:
-    """Threads of one iterator, which compute blocks of one fused stage.
+    """Threads of one iterator, which compute blocks of fused stages.
 
     Args:
         capacity: Most threads.
@@ -76,10 +79,11 @@ class ThreadSession:
         self._element_bytes = 0.0
         self._threads: BlockThreads | None = None
         self._thread_count = ThreadCount(capacity, None, waits=True, policy=policy)
-        self._part = -1
-        self._stage: FusedStage | None = None
-        self._blocks: dict[int, FusedBlock] = {}
-        self._next_ticket = 0
+        self.costs = Costs.of_local_processes(policy, max_bytes=policy.read_ahead_bytes)
+        self._next_number = 0
+        self._stages: dict[int, FusedStage] = {}
+        # Blocks whose results were not taken.
+        self._blocks: set[FusedBlock] = set()
         self._fastest = FastestReads(64)
 
     @property
@@ -95,51 +99,65 @@ class ThreadSession:
         """Number of threads to use: for cheap elements one is enough, and more would contend with it."""
         return self._thread_count.now if self._fastest.are_slow(self.policy) else 1
 
+    def has_room(self, nbytes: int) -> bool:
+        """Return True: the buffer bounds what is in flight."""
+        del nbytes
+        return True
+
     def add(self, part: FusedStage) -> int:
-        """Use threads for a fused stage; return its number."""
-        self._part += 1
-        self._stage = part
-        return self._part
+        """Add a fused stage; return its number."""
+        number = self._next_number
+        self._next_number += 1
+        self._stages[number] = part
+        return number
 
     def release(self, number: int) -> None:
-        """End the threads of a stage and wait for their current blocks."""
-        if number != self._part:
+        """Remove a fused stage; with the last one, end the threads and wait for their current blocks."""
+        self._stages.pop(number, None)
+        if self._stages:
             return
-        for ticket in list(self._blocks):
-            self.cancel(ticket)
-        self._stage = None
+        for block in list(self._blocks):
+            self.cancel(block)
         # Not by the finalizer, which an interrupt could use up without effect.
         if self._threads is not None:
             self._threads.stop()
             self._threads.join()
         self._threads = None
 
-    def submit(self, number: int, method: str, task: BlockTask) -> int:
-        """Submit a block; return the ticket of its result."""
-        del number, method
+    def submit(
+        self,
+        number: int,
+        method: str,
+        task: BlockTask,
+        *,
+        nbytes: int = 0,
+        losses: tuple[TaskLost, ...] = (),
+    ) -> FusedBlock:
+        """Submit a block to the threads."""
+        del method, nbytes, losses
         if self._threads is None:
-            self._threads = BlockThreads(self._stage)
+            self._threads = BlockThreads(None)
             weakref.finalize(self, self._threads.stop)
-        ticket = self._next_ticket = self._next_ticket + 1
-        block = self._blocks[ticket] = FusedBlock(task)
+        block = FusedBlock(self._stages[number], task)
+        self._blocks.add(block)
         # First a thread to compute it: without one, waiting for the block would never end.
         self._threads.at_least(min(self._useful_threads, len(self._blocks)))
         self._threads.submit(block)
-        return ticket
+        return block
 
-    def result_or_error(self, ticket: int) -> BlockResult:
-        """Wait for a block; it stays available if the wait is interrupted."""
-        block, waited = self._blocks[ticket], 0.0
-        if not block.done:
+    def result_or_error(self, call: FusedBlock) -> BlockResult:
+        """Wait for a block; its result stays available if the wait is interrupted."""
+        waited = 0.0
+        if not call.done:
             started = time.perf_counter()
-            block.ready.acquire()
+            call.ready.acquire()
             waited = time.perf_counter() - started
-        result = block.result
+        result = call.result
         if isinstance(result, BlockResult):
-            self._adapt(block, result, waited)
-            del self._blocks[ticket]
+            self._adapt(call, result, waited)
+            self._blocks.discard(call)
             return result
-        del self._blocks[ticket]
+        self._blocks.discard(call)
         raise result or RuntimeError("The block was cancelled.")
 
     def _adapt(self, block: FusedBlock, result: BlockResult, waited: float) -> None:
@@ -155,8 +173,7 @@ class ThreadSession:
                 self._threads.at_most(self._thread_count.now)
                 self._threads.set_generation(self._thread_count.generation)
 
-    def cancel(self, ticket: int) -> None:
+    def cancel(self, call: FusedBlock) -> None:
         """Discard the result of a block; one that was not started is skipped."""
-        block = self._blocks.pop(ticket, None)
-        if block is not None:
-            block.count = 0
+        self._blocks.discard(call)
+        call.count = 0
