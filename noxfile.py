@@ -23,8 +23,12 @@ nox.options.sessions = ["tests"]
 ROOT = pathlib.Path(__file__).parent
 DIST = ROOT / "dist"
 CORE = "grain-core"
+# Has no modules: it satisfies other packages' requirements of the distribution `grain`.
+ALIAS = "grain"
 PLUGINS = sorted(
-    file.parent.name for file in ROOT.glob("packages/*/pyproject.toml") if file.parent.name != CORE
+    file.parent.name
+    for file in ROOT.glob("packages/*/pyproject.toml")
+    if file.parent.name not in (CORE, ALIAS)
 )
 PACKAGES = [CORE, *PLUGINS]
 # Ray takes hundreds of megabytes: sessions other than its own install its plugin without it, so that tests
@@ -326,7 +330,7 @@ def build(session: nox.Session) -> None:
     """Build and check all packages in `dist/`, then try each in a fresh environment."""
     session.install(*needs("build"))
     shutil.rmtree(DIST, ignore_errors=True)
-    for name in PACKAGES:
+    for name in [*PACKAGES, ALIAS]:
         with session.chdir(ROOT / "packages" / name):
             session.run("hatchling", "build", "--directory", str(DIST))
     session.run("twine", "check", "--strict", *(str(file) for file in sorted(DIST.iterdir())))
@@ -454,6 +458,32 @@ def checkpoints(session: nox.Session) -> None:
         folder.mkdir()
         for python, action in ((writer, "write"), (reader, "restore")):
             session.run(python, "tools/cross_restore.py", action, str(folder), external=True)
+
+
+@nox.session(python=PYTHONS)
+@nox.parametrize("installer", ["pip", "uv"])
+def packaging(session: nox.Session, installer: str) -> None:
+    """Install packages that require the distribution `grain` over this project, and check what holds."""
+    session.install("packaging>=24", "uv")
+    wheels = [wheel(session, ROOT / "packages" / name) for name in (CORE, ALIAS)]
+    session.run("python", "tools/check_packaging.py", installer, *wheels, *session.posargs)
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Compare random programs with the reference; `-- --seconds 3600 --seed 7` for longer."""
+    session.install(*checkout(), *needs("test"))
+    python = environment(session, "reference", *needs("reference"))
+    session.run("python", "-m", "tests.parity.fuzz", "--reference", python, *session.posargs)
+
+
+@nox.session
+def clients(session: nox.Session) -> None:
+    """Run programs as other projects write them, here and on the reference, and compare their output."""
+    needed = needs("clients")
+    session.install(*checkout(ALIAS, "grain-arrayrecord", "grain-tfds"), *needed)
+    python = environment(session, "reference", *needs("reference"), *needed)
+    session.run("python", "tools/clients.py", "--reference", python, *session.posargs)
 
 
 @nox.session

@@ -15,7 +15,9 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = pathlib.Path(__file__).parent.parent
-PACKAGES = sorted(file.parent for file in ROOT.glob("packages/*/pyproject.toml"))
+# Without modules: it satisfies other packages' requirements of the distribution `grain`.
+ALIAS = ROOT / "packages/grain"
+PACKAGES = sorted({file.parent for file in ROOT.glob("packages/*/pyproject.toml")} - {ALIAS})
 PLUGINS = [package for package in PACKAGES if package.name != "grain-core"]
 FOREIGN_CORE = Version("0.1.0")
 """The version of another project named grain-core on the package index."""
@@ -115,6 +117,21 @@ def test_a_plugin_has_an_entry_point_and_an_extra_of_the_same_name(package):
     [extra] = project(ROOT / "packages/grain-core")["optional-dependencies"][name]
     assert Requirement(extra).name == package.name
     assert Requirement(extra).specifier.contains(version(package))
+
+
+def test_the_distribution_grain_has_no_modules_and_the_versions_and_extras_of_the_reference():
+    facts = project(ALIAS)
+    assert (facts["name"], facts["version"]) == ("grain", "0.2.18+local")
+    assert not (ALIAS / "src").exists()
+    for wanted in (">=0.2.15", "==0.2.18", "~=0.2.11", ">=0.2.18", "<0.3"):
+        assert Requirement(f"grain{wanted}").specifier.contains(facts["version"])
+    [core] = map(Requirement, facts["dependencies"])
+    assert core.name == "grain-core"
+    assert core.specifier.contains(version(ROOT / "packages/grain-core"))
+    assert not core.specifier.contains(FOREIGN_CORE)
+    assert set(facts["optional-dependencies"]) == {"parquet"}
+    assert (ALIAS / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+    assert (ALIAS / "README.md").read_text().startswith("# grain\n")
 
 
 def test_the_core_needs_numpy_pluggy_and_cloudpickle_and_nothing_else():

@@ -23,8 +23,11 @@ UNRELEASED = "unreleased"
 
 
 def packages(root: pathlib.Path) -> list[str]:
-    """Return all packages of the checkout."""
-    return sorted(file.parent.name for file in root.glob("packages/*/pyproject.toml"))
+    """Return all packages of the checkout that have a version of this project."""
+    found = {file.parent.name for file in root.glob("packages/*/pyproject.toml")}
+    return sorted(
+        found - {"grain"}
+    )  # Has the version of another project's release, and no modules.
 
 
 def module_of(name: str) -> str:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import programs
-from .encoding import difference, without_tuples
+from .encoding import difference
 
 # Seconds, on a machine that does other work as well.
 _PATIENCE = 20.0
@@ -81,6 +81,20 @@ def _none_in_a_batch(program: Any, here: dict[str, Any], there: dict[str, Any]) 
 @expected("reading an empty dataset")
 def _empty(program: Any, here: dict[str, Any], there: dict[str, Any]) -> bool:
     return here.get("length") == 0 or there.get("length") == 0
+
+
+@expected("random maps and window shuffles in late epochs of a slice of an endless dataset")
+def _far_window(program: Any, here: dict[str, Any], there: dict[str, Any]) -> bool:
+    kinds = _kinds(program)
+    return (
+        "window_shuffle" in kinds and "repeat" in kinds and "OverflowError" not in json.dumps(here)
+    )
+
+
+@expected("a rebatch of batches with different structures, of different lengths, or empty")
+def _uneven_rebatch(program: Any, here: dict[str, Any], there: dict[str, Any]) -> bool:
+    kinds = _kinds(program)
+    return "rebatch" in kinds and _fails(there)
 
 
 class Side:
@@ -145,11 +159,9 @@ def compare_observed(program: Any, here: Any, there: Any) -> str | None:
 
 
 def _first_difference(here: Any, there: Any) -> str | None:
-    for name in ("build", "length", "single", "iter", "elements", "states"):
-        left, right = there.get(name), here.get(name)
-        if name == "states":
-            left, right = without_tuples(left), without_tuples(right)
-        found = difference(left, right, name)
+    # States are restored on the other side instead: after the end of a parent their positions may differ.
+    for name in ("build", "length", "single", "iter", "elements"):
+        found = difference(there.get(name), here.get(name), name)
         if found:
             return str(found)
     return None

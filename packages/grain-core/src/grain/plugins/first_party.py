@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from collections.abc import Iterable
@@ -101,7 +102,7 @@ def install_command(known: KnownPlugin) -> str:
 def package_beside_core(
     name: str, distributions: Iterable[Distribution] | None = None
 ) -> str | None:
-    """Return the folder of a package in the checkout that the core was installed from, if it was."""
+    """Return a package beside the core: in the checkout or the folder of wheels it was installed from."""
     for distribution in installed_distributions() if distributions is None else distributions:
         if CORE in headers_of(distribution)["name"]:
             break
@@ -110,9 +111,15 @@ def package_beside_core(
     try:
         origin = json.loads(distribution.read_text("direct_url.json") or "{}")
         url = origin["url"]
-        if "dir_info" not in origin or not url.startswith("file://"):
+        if not url.startswith("file://"):
             return None
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    folder = os.path.join(os.path.dirname(unquoted(url.removeprefix("file://"))), name)
+    beside = os.path.dirname(unquoted(url.removeprefix("file://")))
+    if "dir_info" not in origin:
+        wheels = glob.glob(
+            os.path.join(glob.escape(beside), f"{name.replace('-', '_')}-[0-9]*.whl")
+        )
+        return max(wheels, default=None)
+    folder = os.path.join(beside, name)
     return folder if os.path.isfile(os.path.join(folder, "pyproject.toml")) else None

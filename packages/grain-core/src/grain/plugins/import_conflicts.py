@@ -14,6 +14,7 @@ from grain.version import __version__
 
 PACKAGE = Path(__file__).parents[1]
 GOOGLE = "grain"
+LOCAL = "+local"
 
 
 def import_conflicts(
@@ -33,6 +34,10 @@ def import_conflicts(
     distributions = list(distributions)
     # From the checkout of the core, if there is one: the index may not have this version.
     source = package_beside_core(CORE, distributions) or f"{CORE}=={core}"
+    alias = package_beside_core(GOOGLE, distributions)
+    if alias is not None:
+        # Other packages may require `grain`: this distribution satisfies them.
+        source = f'{source}" "{alias}'
     for distribution in distributions:
         headers = headers_of(distribution)
         name = next(iter(headers["name"]), "")
@@ -45,6 +50,8 @@ def import_conflicts(
                 )
             continue
         files = dict(_files_in_package(distribution))
+        if normalise(name) == GOOGLE and version.endswith(LOCAL) and not files:
+            continue  # This project's: it satisfies requirements of `grain` and has no modules.
         if normalise(name) == GOOGLE or files:
             problems.append(_conflict(name, version, files, package=package, source=source))
     return problems
