@@ -25,6 +25,15 @@ def _flag(value: Any) -> bool:
     raise ValueError(f"expected true or false, got {value!r}")
 
 
+def _choice(*allowed: str) -> Callable[[Any], Any]:
+    def parse(value: Any) -> str:
+        if value not in allowed:
+            raise ValueError(f"expected one of {', '.join(allowed)}, got {value!r}")
+        return str(value)
+
+    return parse
+
+
 def _seconds(value: Any) -> float:
     with contextlib.suppress(TypeError, ValueError):
         if (seconds := float(value)) > 0:
@@ -71,7 +80,9 @@ SETTINGS: Mapping[str, Setting] = {
         "Accepted for compatibility, without effect so far: a folder for pipeline drawings.",
     ),
     "py_traceback_filtering": Setting(
-        "off", str, "Accepted for compatibility, without effect: tracebacks are never cut."
+        "off",
+        _choice("off", "auto", "tracebackhide", "quiet_remove_frames", "remove_frames"),
+        "Whether tracebacks omit the library's frames: `remove_frames` omits them, `off` and `auto` do not.",
     ),
     "worker_keep_devices": Setting(
         False, _flag, "Whether worker processes may see accelerators; they see none by default."

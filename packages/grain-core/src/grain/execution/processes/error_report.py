@@ -8,6 +8,12 @@ import traceback
 from typing import NamedTuple
 
 from grain.execution.processes import array_pickling
+from grain.execution.processes.worker_frames import (
+    Frames,
+    frames_of,
+    operation_of,
+    traceback_of,
+)
 
 
 class WorkerError(RuntimeError):
@@ -93,12 +99,25 @@ class ErrorReport(NamedTuple):
     payload: bytes | None
     summary: str
     text: str
+    frames: Frames = ()
 
 
 def report(error: BaseException, *, where: str) -> ErrorReport:
     """Return a report of `error`, raised in the worker that `where` names."""
     text = f"In {where}:\n\n" + "".join(traceback.format_exception(error))
-    return ErrorReport(_payload(error), f"{type_name(error)}: {_message(error)}", text)
+    frames = frames_of(error)
+    if isinstance(error, SystemExit):
+        error = _exit_error(error)
+    return ErrorReport(_payload(error), f"{type_name(error)}: {_message(error)}", text, frames)
+
+
+def _exit_error(error: SystemExit) -> WorkerError:
+    """Return the error for a `sys.exit()` in a worker, which must not end the program."""
+    operation = operation_of(error)
+    return WorkerError(
+        f"sys.exit({'' if error.code is None else repr(error.code)}) was called in a worker process"
+        f"{f', in {operation}' if operation else ''}. Raise an exception instead."
+    )
 
 
 def rebuild(report: ErrorReport) -> BaseException:
@@ -111,7 +130,7 @@ def rebuild(report: ErrorReport) -> BaseException:
     except Exception:  # the constructor of a user's exception may raise anything
         error = WorkerError(report.summary)
     error.__cause__ = RemoteTraceback(report.text)
-    return error
+    return error.with_traceback(traceback_of(report.frames))
 
 
 def type_name(value: object) -> str:
