@@ -183,6 +183,8 @@ class Policy:
     # Longest measurement of one candidate, and of all of them unless the caller says otherwise.
     tuning_trial_seconds: float = 1.0
     tuning_seconds: float = 10.0
+    # Most elements kept ready where options are picked by size, unless the caller says otherwise.
+    picked_buffer: int = 1000
     # A trial whose elements come in large blocks may take this many times longer.
     tuning_patience: float = 3.0
     # Candidates: the larger number of threads, and the elements that each worker may keep ready.

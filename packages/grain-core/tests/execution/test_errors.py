@@ -118,9 +118,11 @@ def test_sys_exit_in_a_worker_is_no_silent_end() -> None:
     def leave(x: int) -> int:
         raise SystemExit(3)
 
-    with iter(with_workers(rows(3).map(leave), 1)) as iterator:
-        with pytest.raises(RuntimeError, match=r"sys\.exit\(3\) was called in a worker process"):
-            next(iterator)
+    with (
+        iter(with_workers(rows(3).map(leave), 1)) as iterator,
+        pytest.raises(RuntimeError, match=r"sys\.exit\(3\) was called in a worker process"),
+    ):
+        next(iterator)
 
 
 @pytest.mark.usefixtures("leaves_nothing")

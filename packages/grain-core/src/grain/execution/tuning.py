@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from grain import tree
 from grain._policy import DEFAULT_POLICY, current_policy
 from grain.dataset.base import IterDataset, MapDataset, TransparentIterDataset
 from grain.dataset.prefetch import ProcessPrefetchIterDataset
@@ -33,14 +36,10 @@ class PerformanceConfig:
     Attributes:
         multiprocessing_options: Options for `IterDataset.mp_prefetch`.
         read_options: Options for `MapDataset.to_iter_dataset`.
-        report: The measurements, if these options were chosen by measuring; printed as a table.
     """
 
     multiprocessing_options: MultiprocessingOptions | None = None
     read_options: ReadOptions | None = None
-    report: TuningReport | None = dataclasses.field(
-        default=None, init=False, repr=False, compare=False
-    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,18 +69,17 @@ def pick_performance_config(
     max_buffer_size: int | None,
     samples_to_check: int = 5,
 ) -> PerformanceConfig:
-    """Measure a dataset with several options, for some seconds, and return the best.
+    """Return options for a dataset, from the size of its elements and budgets; nothing is timed.
 
-    More workers, threads or buffers are chosen only where they are faster. The measurements are in the
-    `report` of the result.
+    As many elements are kept ready as fit into the memory, up to `max_buffer_size`; no more workers are
+    started than elements fit. `autotune` measures instead.
 
     Args:
         ds: The dataset; it is not changed.
-        ram_budget_mb: Memory for worker processes and elements kept ready, in megabytes; None is no limit.
+        ram_budget_mb: Memory for elements kept ready, in megabytes; None is no limit.
         max_workers: Most worker processes; None is one per processor.
-        max_buffer_size: Most elements that each process keeps ready; None is the default of
-            `grain.ReadOptions`.
-        samples_to_check: Elements with which each trial warms up before it is timed.
+        max_buffer_size: Most elements that each process keeps ready; None is 1000.
+        samples_to_check: Elements whose size is taken.
 
     >>> import grain
     >>> config = pick_performance_config(
@@ -90,20 +88,30 @@ def pick_performance_config(
     ...     max_workers=4,
     ...     max_buffer_size=50,
     ... )
-    >>> config.multiprocessing_options.num_workers
-    0
+    >>> config.multiprocessing_options.num_workers, config.read_options.prefetch_buffer_size
+    (4, 50)
     """
     if not isinstance(ds, (IterDataset, MapDataset)):
         raise TypeError(f"ds must be a dataset, got {ds!r} of type {type(ds).__name__}.")
+    policy = current_policy()
     limits = _limits(
         ram_budget_mb,
         max_workers,
-        max_buffer_size,
+        policy.picked_buffer if max_buffer_size is None else max_buffer_size,
         samples_to_check,
-        current_policy().tuning_seconds,
+        policy.tuning_seconds,
     )
-    iterable = ds.to_iter_dataset() if isinstance(ds, MapDataset) else ds
-    return config_of(search(iterable, limits))
+    with contextlib.closing(iter(ds)) as iterator:
+        sizes = [tree.nbytes(element) for element in itertools.islice(iterator, limits.samples)]
+    fitting = limits.buffer
+    workers = limits.workers
+    if limits.memory is not None and sizes:
+        fitting = int(limits.memory / max(1.0, sum(sizes) / len(sizes)))
+        workers = min(workers, fitting)
+    return PerformanceConfig(
+        MultiprocessingOptions(num_workers=workers),
+        ReadOptions(prefetch_buffer_size=max(1, min(fitting, limits.buffer))),
+    )
 
 
 def autotune(
@@ -190,17 +198,6 @@ def _check_positive(name: str, value: Any, wanted: str) -> None:
         )
     if not value > 0:
         raise ValueError(f"{name} must be {wanted}, got {value}.")
-
-
-def config_of(report: TuningReport) -> PerformanceConfig:
-    """Return the options that a report recommends."""
-    chosen = report.chosen
-    if chosen is None:
-        config = PerformanceConfig(MultiprocessingOptions(), ReadOptions())
-    else:
-        config = PerformanceConfig(chosen.multiprocessing_options, chosen.read_options)
-    config.report = report
-    return config
 
 
 def search(
