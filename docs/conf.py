@@ -29,7 +29,11 @@ html_theme = "sphinx_book_theme"
 html_title = "grain"
 html_static_path = ["_static"]
 html_css_files = ["grain.css"]
-html_theme_options: dict[str, Any] = {"show_navbar_depth": 1, "show_toc_level": 2, "navbar_persistent": []}
+html_theme_options: dict[str, Any] = {
+    "show_navbar_depth": 1,
+    "show_toc_level": 2,
+    "navbar_persistent": [],
+}
 html_show_sphinx = False
 # Where the pages are published, they link to the repository.
 if repository := os.environ.get("GRAIN_REPOSITORY_URL"):
