@@ -272,7 +272,8 @@ def build(name: str, mode: str, workers: int = 2) -> Any:
 
     Args:
         name: the pipeline's name.
-        mode: "inline", "threads" or "workers".
+        mode: "inline", "threads", "workers", or the executor that replaces worker processes: "inline
+            executor" or "threads executor".
         workers: the number of worker processes in the mode "workers".
     """
     if name in LOADERS:
@@ -280,4 +281,7 @@ def build(name: str, mode: str, workers: int = 2) -> Any:
     dataset = PIPELINES[name](THREADS if mode == "threads" else INLINE)
     if mode == "workers":
         return dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=workers))
+    if mode.endswith(" executor"):
+        executor = mode.removesuffix(" executor")
+        return dataset.mp_prefetch(grain.MultiprocessingOptions(workers, executor=executor))
     return dataset

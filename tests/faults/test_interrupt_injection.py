@@ -43,3 +43,9 @@ def check(name: str, mode: str, rounds: int) -> None:
 @pytest.mark.parametrize("name", [*PIPELINES, *LOADERS])
 def test_an_interrupted_iterator_continues_exactly(name: str) -> None:
     check(name, "inline", 8)
+
+
+@pytest.mark.parametrize("mode", ["inline executor", "threads executor"])
+@pytest.mark.parametrize("name", ["filter and batch", "user iterator", "interleave streams"])
+def test_an_interrupted_session_continues_exactly(name: str, mode: str) -> None:
+    check(name, mode, 8)

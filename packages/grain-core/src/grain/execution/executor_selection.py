@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from grain._config import config
-from grain._lazy import PluginRegistry
+from grain._lazy import LazyModule, PluginRegistry
 from grain.execution.executor import Executor
-from grain.execution.inline_executor import InlineExecutor
 from grain.execution.process_executor import ProcessExecutor
-from grain.execution.thread_executor import ThreadExecutor
 from grain.options import MultiprocessingOptions
+
+# Most programs use worker processes.
+if TYPE_CHECKING:
+    from grain.execution import inline_executor, thread_executor
+else:
+    inline_executor = LazyModule("grain.execution.inline_executor")
+    thread_executor = LazyModule("grain.execution.thread_executor")
 
 BUILT_IN = ("inline", "processes", "threads")
 
@@ -48,8 +53,8 @@ def select_executor(options: MultiprocessingOptions, worker_init_fn: WorkerInit 
     if chosen in BUILT_IN:
         _refuse_limits(options, f"executor {chosen!r}", 'use executor="processes"')
         if chosen == "inline":
-            return Selected(InlineExecutor(), worker_init_fn)
-        return Selected(ThreadExecutor(_count(options)), worker_init_fn)
+            return Selected(inline_executor.InlineExecutor(), worker_init_fn)
+        return Selected(thread_executor.ThreadExecutor(_count(options)), worker_init_fn)
     make = PluginRegistry.installed.executor(chosen, BUILT_IN)
     limits = {name: value for name, value in _limits(options).items() if value is not None}
     return Selected(make(num_workers=options.num_workers, **limits), worker_init_fn)
