@@ -128,8 +128,9 @@ class Policy:
 
     # Calls of worker sessions.
 
-    # A call that takes longer than `hedge_seconds`, and than `hedge_factor` times the slowest of the last
-    # `hedge_samples` calls, is submitted a second time while a worker is idle. A factor of 0 turns this off.
+    # A call that is awaited for longer than `hedge_seconds`, and than `hedge_factor` times the slowest of the
+    # last `hedge_samples` calls took, is submitted a second time while a worker is idle. A factor of 0 turns
+    # this off.
     hedge_factor: float = 4.0
     hedge_seconds: float = 1.0
     hedge_samples: int = 16

@@ -19,22 +19,30 @@ class InlineTasks(InlineExecutor):
     Attributes:
         computing: Whether a task is being computed.
         submitted: Number of tasks that were submitted.
+        max_bytes: Byte budget.
     """
+
+    max_bytes = 1 << 30
 
     def __init__(self, capacity: int = 2):
         self.capacity = capacity
         self.computing = False
         self.submitted = 0
-        self._outstanding: set[int] = set()
+        self._outstanding: dict[int, Any] = {}
 
     @property
     def in_flight(self) -> int:
         """Number of results that were not taken."""
         return len(self._outstanding)
 
+    @property
+    def outstanding(self) -> list[Any]:
+        """The tasks whose results were not taken."""
+        return list(self._outstanding.values())
+
     def open(self, job: Any, **options: Any) -> Any:
         self._pool: Any = super().open(job, **options)
-        self.costs = Costs.of_local_processes(current_policy(), max_bytes=1 << 30)
+        self.costs = Costs.of_local_processes(current_policy(), max_bytes=self.max_bytes)
         return self
 
     def __getattr__(self, name: str) -> Any:
@@ -43,18 +51,18 @@ class InlineTasks(InlineExecutor):
     def submit(self, task: Any, *, affinity: int | None = None) -> int:
         ticket: int = self._pool.submit(task, affinity=affinity)
         self.submitted += 1
-        self._outstanding.add(ticket)
+        self._outstanding[ticket] = task
         self.computing = True
         self._pool.wait((ticket,))
         self.computing = False
         return ticket
 
     def result(self, ticket: int) -> Any:
-        self._outstanding.discard(ticket)
+        self._outstanding.pop(ticket, None)
         return self._pool.result(ticket)
 
     def discard(self, ticket: int) -> None:
-        self._outstanding.discard(ticket)
+        self._outstanding.pop(ticket, None)
         self._pool.discard(ticket)
 
 

@@ -161,7 +161,9 @@ class FusedIterator(ChunkIterator[T]):
                 session.costs.block_seconds, maximum=1 << 62, max_bytes=policy.block_bytes
             )
         size = self._block_size.size
-        depth = max(policy.blocks_per_worker, -(-session.buffer_size // size))
+        depth = policy.blocks_per_worker
+        if self._element_bytes:  # Before that, the byte budget bounds nothing.
+            depth = max(depth, -(-session.buffer_size // size))
         most = session.capacity * depth
         while self._submitted < self._stop and len(self._in_flight) < most:
             suspect = self._submitted < self._suspect_stop

@@ -101,20 +101,20 @@ class SessionCall:
         losses: Losses of workers that were computing the call.
         pool: The pool that the tickets belong to.
         tickets: Tickets of the copies that are outstanding.
-        sent: Time of the last submission.
+        awaited: Time since when its result is needed; None before that.
         done: Whether there is a value or an error.
     """
 
     __slots__ = (
         "__weakref__",
         "affinity",
+        "awaited",
         "done",
         "error",
         "losses",
         "nbytes",
         "number",
         "pool",
-        "sent",
         "task",
         "tickets",
         "value",
@@ -135,7 +135,7 @@ class SessionCall:
         self.losses = losses
         self.pool: TaskPool | None = None
         self.tickets: list[int] = []
-        self.sent = 0.0
+        self.awaited: float | None = None
         self.done = False
         self.value: Any = None
         self.error: BaseException | None = None
@@ -147,17 +147,24 @@ class TaskScheduler:
     Args:
         policy: Tuning constants.
         clock: Returns the time in seconds.
+        seconds_of: Returns how long a result took to compute, or None if that is unknown.
 
     Attributes:
         counts: Events so far.
         new_losses: Losses of workers since the list was last cleared.
     """
 
-    def __init__(self, policy: Policy, clock: Callable[[], float]):
+    def __init__(
+        self,
+        policy: Policy,
+        clock: Callable[[], float],
+        seconds_of: Callable[[Any], float | None],
+    ):
         self.counts = SessionCounts()
         self.new_losses: list[TaskLost] = []
         self._policy = policy
         self._clock = clock
+        self._seconds_of = seconds_of
         self._pool: TaskPool | None = None
         # Iterators hold their calls; those of a dropped iterator are forgotten.
         self._calls: weakref.WeakValueDictionary[int, SessionCall] = weakref.WeakValueDictionary()
@@ -278,7 +285,6 @@ class TaskScheduler:
             # In this order: after an interrupt in between, the tickets of another pool must not stay.
             call.tickets = []
             call.pool = pool
-        call.sent = self._clock()
         try:
             call.tickets.append(pool.submit(call.task, affinity=call.affinity))
         except (PoolInterrupted, PoolClosed):
@@ -321,7 +327,9 @@ class TaskScheduler:
             self._record_loss(call, loss)
             return
         if call.affinity is None and error is None:
-            self._durations.append(self._clock() - call.sent)
+            seconds = self._seconds_of(value)
+            if seconds is not None:
+                self._durations.append(seconds)
         self._finish(call, value, error)
 
     def _record_loss(self, call: SessionCall, loss: TaskLost) -> None:
@@ -364,8 +372,12 @@ class TaskScheduler:
             or len(self._durations) < policy.hedge_samples
         ):
             return None
+        # All earlier calls are done, so a worker has computed this one since then, or longer.
+        now = self._clock()
+        if call.awaited is None:
+            call.awaited = now
         patience = max(policy.hedge_seconds, policy.hedge_factor * max(self._durations))
-        remaining = call.sent + patience - self._clock()
+        remaining = call.awaited + patience - now
         if remaining > 0:
             return remaining
         if waited and self._has_idle_worker():

@@ -62,7 +62,7 @@ class WorkerSession:
         self._executor = executor
         self._shared = shared
         self._worker_init_fn = worker_init_fn
-        self._scheduler = TaskScheduler(self.policy, clock)
+        self._scheduler = TaskScheduler(self.policy, clock, _seconds_of)
         self._parts: dict[int, _RemotePart] = {}
         self._next_number = 0
         self._closed = False
@@ -284,6 +284,11 @@ class _RemotePart:
         self.is_stream = is_stream
         self.is_late = is_late
         self.is_defined = False
+
+
+def _seconds_of(value: Any) -> float | None:
+    """Return how long a worker took for a result."""
+    return getattr(value[0], "seconds", None)
 
 
 def _wait_for_exit() -> None:
