@@ -532,6 +532,13 @@ def compare(session: nox.Session) -> None:
 
 
 @nox.session
+def chaos(session: nox.Session) -> None:
+    """Kill a random worker every 200 ms for a minute; compare every element and state (`-- --seconds N`)."""
+    install_everything(session, "test")
+    session.run("python", "-m", "tests.faults.chaos", *session.posargs, env=KEEP_BYTECODE)
+
+
+@nox.session
 def faults(session: nox.Session) -> None:
     """Try to break the library at length, and write docs/reliability.md; `-- --scale 0.01` for a look."""
     session.install(*checkout(*LIGHT_PLUGINS), str(ROOT / "examples/grain-jsonl"), *needs("test"))

@@ -46,15 +46,13 @@ class Template:
 
     def __init__(self, start: Callable[[int], subprocess.Popen[bytes]], timeout: float) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        with theirs, contextlib.ExitStack() as opened:
+            opened.callback(self._control.close)
             self._popen = start(theirs.fileno())
+            opened.pop_all()
         self._timeout = timeout
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
-
-    def fork(self, words: tuple[int, ...], fds: list[int]) -> tuple[int, int]:
-        """Fork a worker; return its process id and process descriptor."""
-        return self.receive_fork(self.request_fork(words, fds))
 
     def request_fork(self, words: tuple[int, ...], fds: list[int]) -> int:
         """Request a fork; return the number of the request."""
