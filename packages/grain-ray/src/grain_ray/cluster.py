@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import logging
 import re
+import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -59,6 +60,9 @@ class Cluster(Protocol):
 
     def share(self, value: Any) -> Any:
         """Return a reference to a value, sent to each node once."""
+
+    def reachable(self) -> bool:
+        """Return whether the head of the cluster accepts connections."""
 
     def close(self) -> None:
         """Leave the cluster; its actors end."""
@@ -131,6 +135,7 @@ class RayCluster:
             1 << 20, int(_STORE_SHARE * min(filter(None, stores), default=1 << 30))
         )
         self._node = ray.get_runtime_context().get_node_id()
+        self._head: str = ray.get_runtime_context().gcs_address
         self._cpus = next(
             (int(n["Resources"].get("CPU", 0)) for n in ray.nodes() if n["NodeID"] == self._node), 0
         )
@@ -153,6 +158,14 @@ class RayCluster:
         import ray
 
         return ray.put(value)
+
+    def reachable(self) -> bool:
+        host, _, port = self._head.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=2.0).close()
+        except OSError:
+            return False
+        return True
 
     def close(self) -> None:
         import ray

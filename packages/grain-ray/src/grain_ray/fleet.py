@@ -241,10 +241,13 @@ class Fleet:
         """Send tasks to actors as far as the limits allow; `alive` has just replied."""
         self._bind()
         while self._queue:
-            actors = [a for a in self._ready() if not (a.retiring or a.probed)]
+            ready = [actor for actor in self._ready() if not actor.retiring]
+            actors = [actor for actor in ready if not actor.probed]
             if not actors:
                 return
             actor = min(actors, key=lambda actor: len(actor.tasks))
+            if actor.tasks and len(actors) < len(ready):
+                return  # An idle actor will have replied in a moment.
             if len(actor.tasks) >= self._depth(len(actors)) or not self._store_has_room():
                 return
             if not actor.tasks and actor is not alive and self._is_doubtful(actor):

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import atexit
 import dataclasses
+import os
 import pickle
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +20,13 @@ from grain_ray.cluster import Cluster
 from grain_ray.fleet import Fleet, FleetOptions
 from grain_ray.messages import Definition, Describe, Resize, Submit
 from grain_ray.payload import Payload
+
+
+# How often the head is looked after while there is no actor, how often in a row it must be gone, and the exit
+# code of a gateway whose cluster is gone.
+_HEAD_CHECK_SECONDS = 2.0
+_HEAD_CHECKS = 3
+_CLUSTER_LOST = 3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,7 +64,19 @@ class GatewayJob:
         atexit.register(fleet.close)
         for message in self.definitions:
             fleet.define(message)
+        watch = threading.Thread(target=_exit_with_cluster, args=(cluster, fleet), daemon=True)
+        watch.start()
         return Gateway(fleet)
+
+
+def _exit_with_cluster(cluster: Cluster, fleet: Fleet) -> None:
+    """End this process when no actor is left and the head is gone, long before Ray would end it."""
+    failures = 0
+    while failures < _HEAD_CHECKS:
+        time.sleep(_HEAD_CHECK_SECONDS)
+        lost = fleet.losses and not fleet.capacity and not cluster.reachable()
+        failures = failures + 1 if lost else 0
+    os._exit(_CLUSTER_LOST)
 
 
 class Gateway:

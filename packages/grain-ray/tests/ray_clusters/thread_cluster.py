@@ -75,6 +75,9 @@ class ThreadCluster:
     def share(self, value: Any) -> Any:
         return value
 
+    def reachable(self) -> bool:
+        return True
+
     def close(self) -> None:
         self.closed = True
 
