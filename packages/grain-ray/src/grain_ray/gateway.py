@@ -21,7 +21,6 @@ from grain_ray.fleet import Fleet, FleetOptions
 from grain_ray.messages import Definition, Describe, Resize, Submit
 from grain_ray.payload import Payload
 
-
 # How often the head is looked after while there is no actor, how often in a row it must be gone, and the exit
 # code of a gateway whose cluster is gone.
 _HEAD_CHECK_SECONDS = 2.0
