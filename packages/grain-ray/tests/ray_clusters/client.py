@@ -52,7 +52,25 @@ def running_cluster(folder: pathlib.Path, cpus: int = 2) -> Iterator[ClusterClie
     }
     before = {name: os.environ.get(name) for name in added}
     os.environ.update(added)
-    log = (folder / "cluster.log").open("w")
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context((folder / "cluster.log").open("w"))
+        try:
+            try:
+                cluster = stack.enter_context(_one_cluster(log, cpus))
+            except RuntimeError:  # On a busy machine, Ray may give up starting.
+                cluster = stack.enter_context(_one_cluster(log, cpus))
+            yield cluster
+        finally:
+            stack.close()
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _one_cluster(log: Any, cpus: int) -> Iterator[ClusterClient]:
     process = subprocess.Popen(
         [sys.executable, str(PROGRAM), str(cpus)],
         stdin=subprocess.PIPE,
@@ -60,21 +78,15 @@ def running_cluster(folder: pathlib.Path, cpus: int = 2) -> Iterator[ClusterClie
         stderr=log,
         text=True,
     )
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
         yield ClusterClient(process)
     finally:
-        assert process.stdin is not None
         process.stdin.close()
         try:
             process.wait(60)
         finally:
             process.kill()
             process.wait()
-            log.close()
-            if process.stdout is not None:
-                process.stdout.close()
-            for name, value in before.items():
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
+            process.stdout.close()
