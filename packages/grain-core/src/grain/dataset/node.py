@@ -255,7 +255,9 @@ class DatasetNode:
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         if not self._pickled_by_state:
             return super().__reduce_ex__(protocol)
-        state = self.__dict__ if self._has_plain_state else self.__getstate__()
+        state: Any = self.__dict__ if self._has_plain_state else self.__getstate__()
+        if type(state) is dict and "_pipeline_text" in state:
+            state = {name: value for name, value in state.items() if name != "_pipeline_text"}
         return copyreg.__newobj__, (type(self),), state  # type: ignore[attr-defined]
 
     def __setstate__(self, state: Any) -> None:
@@ -293,4 +295,7 @@ class DatasetNode:
             .shuffle(seed=1)
             .batch(4)         # 3 x int64[?]
         """
-        return written_form.pipeline_text(self)
+        text: str | None = self.__dict__.get("_pipeline_text")
+        if text is None:
+            text = self.__dict__["_pipeline_text"] = written_form.pipeline_text(self)
+        return text

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import copy
 import threading
 import time
 import weakref
@@ -23,7 +22,7 @@ from grain._chunk_size import ChunkSizeController
 from grain._policy import current_policy
 from grain.dataset.base import DatasetIterator, IterDataset, TransparentIterDataset
 from grain.dataset.chunk import END, Chunk
-from grain.dataset.iterator import ChunkIterator, same_state
+from grain.dataset.iterator import ChunkIterator, copied_state, same_state
 from grain.dataset.node import ExecutionTrait
 from grain.dataset.parent_cursor import constant
 from grain.dataset.validation import checked_iter_parent
@@ -162,7 +161,7 @@ def _read_ahead(parent: DatasetIterator[Any], buffer: _Buffer) -> None:
                 if chunk.live:
                     # Its states are valid only now, and may be objects that the iterator changes.
                     offsets = range(len(chunk.elements))
-                    states = [copy.deepcopy(chunk.state_after(offset)) for offset in offsets]
+                    states = [copied_state(chunk.state_after(offset)) for offset in offsets]
                     chunk = Chunk(chunk.elements, states.__getitem__)
         except Exception as error:
             buffer.put(error)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
 from grain._policy import current_policy
 from grain.dataset.chunk import END, Chunk
-from grain.dataset.iterator import DatasetIterator
+from grain.dataset.iterator import DatasetIterator, copied_state
 from grain.dataset.parent_cursor import constant
 
 
@@ -122,9 +121,9 @@ class CycleSlot:
         """Capture the states of a live chunk, which are lost once the dataset is read further."""
         if self.chunk.live and self.state is not None:
             # Copies, since a user's iterator may return the same object each time.
-            before = copy.deepcopy(self.state())
+            before = copied_state(self.state())
             offsets = range(len(self.chunk.elements))
-            states = [copy.deepcopy(self.chunk.state_after(offset)) for offset in offsets]
+            states = [copied_state(self.chunk.state_after(offset)) for offset in offsets]
             self.chunk = Chunk(self.chunk.elements, states.__getitem__)
             self.state = constant(before)
 
