@@ -51,12 +51,15 @@ class DropRateMonitor:
         """Return whether `seen` more elements do not complete the window."""
         return not self._enabled or self._seen + seen < self._window
 
-    def watch(self, seen: int, kept: Sequence[int] | None) -> tuple[int, ValueError] | None:
+    def watch(
+        self, seen: int, kept: Sequence[int] | Callable[[int, int], int] | None
+    ) -> tuple[int, ValueError] | None:
         """Count the elements of a chunk and judge each complete window.
 
         Args:
             seen: Number of elements of the chunk.
-            kept: Offsets of the elements that were kept, in order; None if all were.
+            kept: Offsets of the elements that were kept, in order, or a function that counts them between
+                two offsets; None if all were.
 
         Returns:
             The number of elements up to the end of the window that dropped too many, and the error.
@@ -74,10 +77,16 @@ class DropRateMonitor:
         self._count(begin, seen, kept)
         return None
 
-    def _count(self, begin: int, end: int, kept: Sequence[int] | None) -> None:
+    def _count(
+        self, begin: int, end: int, kept: Sequence[int] | Callable[[int, int], int] | None
+    ) -> None:
         self._seen += end - begin
-        inside = end - begin if kept is None else bisect_left(kept, end) - bisect_left(kept, begin)
-        self._kept += inside
+        if kept is None:
+            self._kept += end - begin
+        elif callable(kept):
+            self._kept += kept(begin, end)
+        else:
+            self._kept += bisect_left(kept, end) - bisect_left(kept, begin)
 
     def add(self, seen: int, kept: int) -> None:
         """Count elements of which only the numbers are known; judge the window when it is complete."""
@@ -108,12 +117,17 @@ class DropRateMonitor:
         )
 
 
+_BOOL = {bool}
+
+
 def _decide(
     function: Callable[[Any], Any], elements: list[Any]
-) -> tuple[list[bool], Exception | None]:
+) -> tuple[list[Any], Exception | None]:
     """Return whether to keep each element, up to the first whose condition fails, and the error."""
     answers: list[Any] = []
     error = apply_each(function, elements, answers)
+    if set(map(type, answers)) == _BOOL:
+        return answers, error
     flags: list[bool] = []
     undecided = apply_each(bool, answers, flags)
     return flags, error if undecided is None else undecided

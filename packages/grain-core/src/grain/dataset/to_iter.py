@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import repeat
+from operator import is_
 from typing import Any, TypeVar
 
 import numpy as np
@@ -158,16 +160,16 @@ class PrefetchDatasetIterator(ChunkIterator[T]):
             excess = self._watch.watch(len(elements), None)
             end = len(elements) if excess is None else excess[0]
             return _chunk_from(elements[:end], first), excess
+        excess = None
         if self._watch.window_lasts(len(elements)):
             present = [element for element in elements if element is not None]
             self._watch.add(len(elements), len(present))
-            return _chunk_among(present, elements, first), None
-        offsets = _present(elements)
-        excess = self._watch.watch(len(elements), offsets)
-        if excess is not None:
-            elements = elements[: excess[0]]
-            offsets = offsets[: bisect_left(offsets, len(elements))]
-        return _chunk_among([elements[offset] for offset in offsets], elements, first), excess
+        else:
+            excess = self._watch.watch(len(elements), partial(_count_present, elements))
+            if excess is not None:
+                elements = elements[: excess[0]]
+            present = [element for element in elements if element is not None]
+        return _chunk_among(present, elements, first), excess
 
     def index_from_state(self, state: Any) -> int:
         return int(state_field(state, "next_index", self))
@@ -215,6 +217,10 @@ def _chunk_among(present: list[Any], elements: list[Any], first: int) -> Chunk:
         return {"next_index": first + offsets[offset]}
 
     return Chunk(present, state_after)
+
+
+def _count_present(elements: list[Any], begin: int, end: int) -> int:
+    return end - begin - sum(map(is_, elements[begin:end], repeat(None)))
 
 
 def _present(elements: list[Any]) -> list[int]:

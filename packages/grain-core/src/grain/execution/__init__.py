@@ -26,7 +26,8 @@ builds iterators of the plan:
 
 Results return through the same path; iterators deliver them in order. Without workers, map datasets are
 read through `AdaptiveReader`, in the consumer's thread or in `BlockThreads`, and any iterator can be
-prefetched by one thread (`ThreadPrefetchDatasetIterator`).
+prefetched by one thread (`ThreadPrefetchDatasetIterator`). `multithread_prefetch` computes fused stages in
+threads, through a `ThreadSession`.
 
 The contract of executors is public: the names below.
 """
