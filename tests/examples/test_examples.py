@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import os
 import pathlib
 import re
@@ -109,3 +110,50 @@ def test_a_torch_style_loop_ends_with_the_same_weights_after_a_break(
     assert undisturbed.replace("undisturbed:", "resumed:    ") == resumed
     assert stopped.split("weights")[1] != resumed.split("weights")[1]
     assert same == "the same weights: True"
+
+
+def test_images_of_a_tar_file_are_augmented_alike_with_and_without_workers(
+    tmp_path: pathlib.Path,
+) -> None:
+    first, *epochs = run("images_from_tar.py", tmp_path)
+    assert first == "48 pictures of the classes ['dark', 'light']"
+    assert [line for line in epochs if "without workers" in line] == [
+        f"epoch {number}: the same without workers: True" for number in range(2)
+    ]
+    assert epochs[0].split("labels")[1] != epochs[2].split("labels")[1]
+
+
+def test_text_is_tokenized_mixed_packed_and_resumed(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("tokenizers")
+    lines = run("text_with_tokenizer.py", tmp_path)
+    assert re.search(r"9\d% filled", lines[1])
+    assert lines[2].endswith("all known: True")
+    assert lines[3] == "resumed after 4 batches, the next is the same: True"
+
+
+def test_evaluation_counts_each_element_once_in_equal_steps(tmp_path: pathlib.Path) -> None:
+    *hosts, last = run("evaluate.py", tmp_path)
+    assert {line.split(": ")[1].split(",")[0] for line in hosts} == {"4 steps"}
+    mean, expected = re.findall(r"\d+\.\d+", last)
+    assert mean == expected
+
+
+def test_hosts_read_different_elements(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("jax")
+    *lines, last = run("multi_host.py", tmp_path)
+    assert len(lines) == 4
+    assert last == "16 elements, 16 different"
+
+
+def test_keras_learns_from_a_pipeline(tmp_path: pathlib.Path) -> None:
+    if importlib.util.find_spec("keras") is None:  # importing it here would load its default backend
+        pytest.skip("Keras is not installed")
+    first, last = run("keras_fit.py", tmp_path)
+    assert first == "4 epochs, state {'next_index': 64}"
+    assert last == "accuracy above 0.9: True"
+
+
+def test_a_torch_model_resumes_with_its_data(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("torch")
+    [line] = run("torch_training.py", tmp_path)
+    assert line.endswith("equal: True")

@@ -195,6 +195,11 @@ class DictColumns:
     def read_stacked(self, indices: IndexArray) -> dict[Any, Any]:
         return {name: column.read_stacked(indices) for name, column in self._columns.items()}
 
+    def written_form(self) -> str:
+        """Return the names, for pipelines."""
+        names = [f"{name!r}: ..." for name in self._columns]
+        return "{" + ", ".join(names[:6] + ["..."] * (len(names) > 6)) + "}"
+
     def __repr__(self) -> str:
         return repr(self._columns)
 
@@ -223,6 +228,10 @@ class TupleColumns:
     def _make(self) -> Callable[[Any], tuple[Any, ...]]:
         named: Callable[[Any], tuple[Any, ...]] | None = getattr(self._kind, "_make", None)
         return self._kind if named is None else named
+
+    def written_form(self) -> str:
+        """Return the number of columns, for pipelines."""
+        return f"ColumnarDataSource(<{self._kind.__name__} of {len(self._columns)} columns>)"
 
     def __repr__(self) -> str:
         return repr(self._columns)

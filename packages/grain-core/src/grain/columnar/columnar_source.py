@@ -8,7 +8,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from grain.columnar.column import RowReader, as_positions
+from grain.columnar.column import as_positions
 from grain.columnar.conversion import is_frame, is_instance_of, to_columns
 
 
@@ -39,7 +39,7 @@ class ColumnarDataSource:
     """Looking at a record costs nothing, as for a list."""
 
     def __init__(self, columns: Any) -> None:
-        self._columns: RowReader = to_columns(columns)
+        self._columns = to_columns(columns)
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -57,6 +57,10 @@ class ColumnarDataSource:
     def __getcolumns__(self, indices: Any) -> Any:
         """Return the rows at `indices`, stacked."""
         return self._columns.read_stacked(as_positions(indices, len(self)))
+
+    def written_form(self) -> str:
+        """Return a short text for pipelines, which show the types of elements beside it."""
+        return self._columns.written_form()
 
     def __repr__(self) -> str:
         return f"ColumnarDataSource({self._columns!r})"

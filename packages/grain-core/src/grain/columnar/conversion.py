@@ -45,7 +45,7 @@ def is_frame(value: Any) -> bool:
     )
 
 
-def to_columns(value: Any) -> RowReader:
+def to_columns(value: Any) -> DictColumns | TupleColumns:
     """Return a dictionary, a tuple, a structured array or a data frame as columns."""
     columns = _columns_of(value, "")
     if isinstance(columns, (DictColumns, TupleColumns)):

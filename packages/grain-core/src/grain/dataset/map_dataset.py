@@ -131,10 +131,6 @@ class MapDataset(RecognisedMapDataset, DatasetNode, Generic[T], abc.ABC):
             raise elements.error
         return elements
 
-    def for_epoch(self, epoch: int) -> Any:
-        """Return the elements of one epoch."""
-        return operations.epochs.EpochMapDataset(self, epoch) if epoch else self
-
     def __iter__(self) -> DatasetIterator[T]:
         if same_epoch.is_watching:
             same_epoch.warn_of_same_epoch(self)
@@ -413,6 +409,10 @@ class MapDataset(RecognisedMapDataset, DatasetNode, Generic[T], abc.ABC):
         return operations.to_iter.PrefetchIterDataset(self, read_options, allow_nones)
 
     # Members that the library calls; a class may override them. See also `DatasetNode`.
+
+    def for_epoch(self, epoch: int) -> Any:
+        """Return the elements of one epoch."""
+        return operations.epochs.EpochMapDataset(self, epoch) if epoch else self
 
     def read_many(self, indices: IndexArray) -> list[Any]:
         """Return the elements at `indices`, or a `PartialRead` of those before the first error.

@@ -84,6 +84,8 @@ def source_text(source: Any) -> str:
             return text
         return f"<{type(source).__name__} of {len(source)}>"
     kind: Any = type(source)
+    if hasattr(source, "written_form"):
+        return str(source.written_form())
     if kind.__repr__ is object.__repr__:
         return f"<{kind.__qualname__}>"
     return _shortened(stable_line(repr(source)))
