@@ -261,7 +261,7 @@ def each(name: str, values: list[str]) -> Callable[[Any], Any]:
 
 
 def unlisted(session: Callable[..., None]) -> Any:
-    """Register a session that belongs to another one; `nox --list` leaves it out."""
+    """Register a session for one subject, which `nox --list` leaves out; CONTRIBUTING.md has them all."""
     return session if LISTING else nox.session(default=False)(session)
 
 
@@ -377,7 +377,7 @@ def conformance(session: nox.Session, plugin: str, deps: str) -> None:
     check_contract(session, CHECKED[plugin], deps)
 
 
-@nox.session
+@unlisted
 def walkthrough(session: nox.Session) -> None:
     """Follow the page about a plugin for SQLite, outside of the checkout, with the core from a wheel."""
     core = wheel(session, ROOT / "packages" / CORE)
@@ -460,8 +460,8 @@ def checkpoints(session: nox.Session) -> None:
             session.run(python, "tools/cross_restore.py", action, str(folder), external=True)
 
 
-@nox.session(python=PYTHONS)
-@nox.parametrize("installer", ["pip", "uv"])
+@nox.session(python=pythons())
+@each("installer", ["pip", "uv"])
 def packaging(session: nox.Session, installer: str) -> None:
     """Install packages that require the distribution `grain` over this project, and check what holds."""
     session.install("packaging>=24", "uv")
@@ -469,7 +469,7 @@ def packaging(session: nox.Session, installer: str) -> None:
     session.run("python", "tools/check_packaging.py", installer, *wheels, *session.posargs)
 
 
-@nox.session
+@unlisted
 def fuzz(session: nox.Session) -> None:
     """Compare random programs with the reference; `-- --seconds 3600 --seed 7` for longer."""
     session.install(*checkout(), *needs("test"))
@@ -477,7 +477,7 @@ def fuzz(session: nox.Session) -> None:
     session.run("python", "-m", "tests.parity.fuzz", "--reference", python, *session.posargs)
 
 
-@nox.session
+@unlisted
 def clients(session: nox.Session) -> None:
     """Run programs as other projects write them, here and on the reference, and compare their output."""
     needed = needs("clients")
@@ -503,7 +503,7 @@ def chaos_ray(session: nox.Session) -> None:
     run_alone(session, *arguments, env=KEEP_BYTECODE | {"GRAIN_RAY": "chaos"})
 
 
-@nox.session
+@unlisted
 def simulate(session: nox.Session) -> None:
     """Play 10,000 seeded schedules of worker sessions in virtual time; `-- --seeds 500` for fewer."""
     session.install(*checkout(*PLUGINS), *needs("test"))
@@ -545,7 +545,7 @@ def faults(session: nox.Session) -> None:
     session.run("python", "tools/faults.py", *session.posargs, env=KEEP_BYTECODE)
 
 
-@nox.session
+@unlisted
 def detection(session: nox.Session) -> None:
     """Measure how often checks catch faulty subjects, and write the page; `-- --only TEXT` for some."""
     session.install(*checkout(), *needs("test"))
@@ -553,21 +553,21 @@ def detection(session: nox.Session) -> None:
     session.run("python", "tools/detection.py", "page")
 
 
-@nox.session
+@unlisted
 def thirdparty(session: nox.Session) -> None:
     """Run the conformance checks on sources of other libraries, and write the page that explains them."""
     session.install(*checkout(), *needs("thirdparty"))
     session.run("python", "tools/thirdparty.py", *session.posargs, env=KEEP_BYTECODE)
 
 
-@nox.session
+@unlisted
 def growth(session: nox.Session) -> None:
     """Measure how costs grow with each quantity of a pipeline; `-- --quick`, `-- --axes A,B`."""
     session.install(*checkout("grain-arrayrecord"), *needs("bench"))
     session.run("python", "-m", "benchmarks.growth", *session.posargs, env=KEEP_BYTECODE)
 
 
-@nox.session
+@unlisted
 def training(session: nox.Session) -> None:
     """Train with JAX, fed by this project and its peers; `-- --publish` writes the table."""
     session.install(*needs("bench"))

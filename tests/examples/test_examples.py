@@ -146,7 +146,9 @@ def test_hosts_read_different_elements(tmp_path: pathlib.Path) -> None:
 
 
 def test_keras_learns_from_a_pipeline(tmp_path: pathlib.Path) -> None:
-    if importlib.util.find_spec("keras") is None:  # importing it here would load its default backend
+    if (
+        importlib.util.find_spec("keras") is None
+    ):  # importing it here would load its default backend
         pytest.skip("Keras is not installed")
     first, last = run("keras_fit.py", tmp_path)
     assert first == "4 epochs, state {'next_index': 64}"
