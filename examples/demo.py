@@ -115,14 +115,15 @@ class Progress:
 
     def __init__(self, title: str, total: int, done: int = 0) -> None:
         self._title, self._total, self._done = title, total, done
-        self._first, self._started = done, time.perf_counter()
+        self._first = done
+        self._started: float | None = None
         self.speed = 0.0
         self._live = sys.stdout.isatty()
 
     def step(self) -> None:
         """Count one batch; the clock starts after the first."""
         self._done += 1
-        if self._done == self._first + 1:
+        if self._started is None:
             self._first, self._started = self._done, time.perf_counter()
         last = self._done == self._total
         if last or self._done % max(1, self._total // (100 if self._live else 5)) == 0:
@@ -135,7 +136,7 @@ class Progress:
 
     def _draw(self, end: str) -> None:
         filled = self.WIDTH * self._done // self._total
-        seconds = max(time.perf_counter() - self._started, 1e-9)
+        seconds = max(time.perf_counter() - (self._started or 0), 1e-9)
         self.speed = (self._done - self._first) * BATCH_SIZE / seconds
         speed_text = f"{self.speed:>11,.0f} elements/s"
         bar = "#" * filled + "." * (self.WIDTH - filled)
