@@ -78,6 +78,18 @@ def _none_in_a_batch(program: Any, here: dict[str, Any], there: dict[str, Any]) 
     return _nones(program) and _batches(program)
 
 
+@expected("None among numbers or texts in a batch; numbers and dictionaries in one batch")
+def _different_structures_in_a_batch(program: Any, here: Any, there: Any) -> bool:
+    joins = {"mix", "concatenate", "interleave"} & set(_kinds(program))
+    return bool(joins) and _batches(program) and (_fails(here) or _fails(there))
+
+
+@expected("`repeat` of an interleave of more datasets than its cycle length")
+def _repeated_interleave(program: Any, here: Any, there: Any) -> bool:
+    kinds = _kinds(program)
+    return "interleave" in kinds and "repeat" in kinds[kinds.index("interleave") :]
+
+
 @expected("reading an empty dataset")
 def _empty(program: Any, here: dict[str, Any], there: dict[str, Any]) -> bool:
     return here.get("length") == 0 or there.get("length") == 0

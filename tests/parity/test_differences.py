@@ -270,3 +270,32 @@ def test_a_shard_without_records_ends_at_once(epochs: int | None) -> None:
         ),
     )
     assert list(loader) == []
+
+
+def test_ranges_are_equal_by_value() -> None:
+    # In the reference, only to themselves.
+    source = grain.sources.RangeDataSource
+    assert source(0, 5, 1) == source(0, 5, 1) != source(0, 5, 2)
+
+
+def test_dictionaries_with_keys_of_different_types_are_batched() -> None:
+    # The reference cannot sort them.
+    [batch] = grain.MapDataset.source([{1: 1, "a": 2}] * 2).batch(2)
+    assert {key: column.tolist() for key, column in batch.items()} == {1: [1, 1], "a": [2, 2]}
+
+
+def test_specs_have_dtypes() -> None:
+    # In the reference, whatever was given.
+    spec = grain.experimental.ShapeDtypeStruct(shape=(3,), dtype=np.float32)
+    assert isinstance(spec.dtype, np.dtype)
+
+
+def test_an_elastic_iterator_can_be_checked_like_a_dataset() -> None:
+    shard = grain.sharding.ShardOptions(0, 1)
+    iterator = grain.experimental.ElasticIterator(grain.MapDataset.range(12), 4, shard)
+    grain.experimental.assert_equal_output_after_checkpoint(iterator)
+
+
+def test_datasets_are_not_cut_in_place() -> None:
+    # The reference has `set_slice`.
+    assert not hasattr(grain.MapDataset.range(3), "set_slice")

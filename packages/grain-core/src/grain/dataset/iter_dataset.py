@@ -6,7 +6,7 @@ import abc
 import functools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import numpy as np
 
@@ -203,13 +203,25 @@ class IterDataset(RecognisedIterDataset, DatasetNode, Iterable[T], metaclass=abc
             "IterDataset[Any]", operations.apply.apply_transformations(self, transformations)
         )
 
+    @overload
+    def batch(
+        self, batch_size: int, *, drop_remainder: bool = False, batch_fn: None = None
+    ) -> IterDataset[Any]: ...
+    @overload
     def batch(
         self,
         batch_size: int,
         *,
         drop_remainder: bool = False,
-        batch_fn: Callable[[Sequence[T]], S] | None = None,
-    ) -> IterDataset[S]:
+        batch_fn: Callable[[Sequence[T]], S],
+    ) -> IterDataset[S]: ...
+    def batch(
+        self,
+        batch_size: int,
+        *,
+        drop_remainder: bool = False,
+        batch_fn: Callable[[Sequence[T]], Any] | None = None,
+    ) -> IterDataset[Any]:
         """Stack consecutive elements along a new first dimension.
 
         >>> import grain

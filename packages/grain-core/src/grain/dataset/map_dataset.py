@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import builtins
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overload
 
 import numpy as np
 
@@ -31,6 +31,14 @@ columnar = LazyModule("grain.columnar.columnar_source")
 
 T = TypeVar("T")
 S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
+
+
+class Records(Protocol[S_co]):
+    """Anything with records by index, such as a sequence or a data source."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> S_co: ...
 
 
 def as_index(index: Any, dataset: Any) -> int:
@@ -138,6 +146,12 @@ class MapDataset(RecognisedMapDataset, DatasetNode, Generic[T], abc.ABC):
 
     # Sources
 
+    @overload
+    @staticmethod
+    def source(source: Records[S]) -> MapDataset[S]: ...
+    @overload
+    @staticmethod
+    def source(source: Any) -> MapDataset[Any]: ...
     @staticmethod
     def source(source: Any) -> MapDataset[Any]:
         """Return a dataset over records, or over the rows of columns.
@@ -226,13 +240,25 @@ class MapDataset(RecognisedMapDataset, DatasetNode, Generic[T], abc.ABC):
             "MapDataset[Any]", operations.apply.apply_transformations(self, transformations)
         )
 
+    @overload
+    def batch(
+        self, batch_size: int, *, drop_remainder: bool = False, batch_fn: None = None
+    ) -> MapDataset[Any]: ...
+    @overload
     def batch(
         self,
         batch_size: int,
         *,
         drop_remainder: bool = False,
-        batch_fn: Callable[[Sequence[T]], S] | None = None,
-    ) -> MapDataset[S]:
+        batch_fn: Callable[[Sequence[T]], S],
+    ) -> MapDataset[S]: ...
+    def batch(
+        self,
+        batch_size: int,
+        *,
+        drop_remainder: bool = False,
+        batch_fn: Callable[[Sequence[T]], Any] | None = None,
+    ) -> MapDataset[Any]:
         """Stack consecutive elements along a new first dimension; a batch never spans two epochs.
 
         >>> import grain
