@@ -302,6 +302,8 @@ def typing(session: nox.Session) -> None:
     install_everything(session, "typing")
     sources = [*(f"packages/{name}/src" for name in PACKAGES), *(f"{e}/src" for e in EXAMPLES)]
     session.run("mypy", *(session.posargs or sources))
+    if not session.posargs:
+        session.run("mypy", "tests/typing/inference.py")
 
 
 @nox.session

@@ -20,3 +20,20 @@ def check(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_types_are_inferred_through_pipelines():
     found = check("tests/typing/inference.py")
     assert found.returncode == 0, found.stdout
+
+
+def test_names_of_plugins_are_typed_and_wrong_names_are_errors(tmp_path):
+    file = tmp_path / "names.py"
+    file.write_text(
+        "import grain\n"
+        "reveal_type(grain.sources.ParquetDataSource)\n"
+        "reveal_type(grain.experimental.ParquetIterDataset)\n"
+        "grain.sources.ParquetDataSourc\n"
+        "grain.MapDatase\n"
+        "grain.experimental.Foo\n"
+        "grain.python.Foo\n"
+    )
+    lines = check(str(file)).stdout.splitlines()
+    assert "grain_parquet.source.ParquetDataSource" in lines[0]
+    assert "ParquetIterDataset" in lines[1]
+    assert sum("Module has no attribute" in line for line in lines) == 4

@@ -86,7 +86,10 @@ def lazy_names(
         )
 
     def __dir__() -> list[str]:  # noqa: N807
-        found = {*vars(sys.modules[module]), *targets, *(packages or ())}
+        own = vars(sys.modules[module])
+        # Imported helpers are not offered for completion.
+        public = [name for name in own if name.startswith("__")] + [*own.get("__all__", own)]
+        found = {*public, *targets, *(packages or ())}
         if from_plugins is not None:
             found.update(PluginRegistry.installed.attributes_for(module).list())
         return sorted(found)

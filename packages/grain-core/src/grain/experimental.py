@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from grain._lazy import lazy_names
 from grain.dataset.base import apply_transformations
 from grain.dataset.batch import batch_and_pad
@@ -43,6 +45,9 @@ from grain.options import DatasetOptions, ExecutionTrackingMode
 from grain.rng import RngPool
 from grain.transforms import FlatMap as FlatMapTransform
 from grain.transforms import MapWithIndex as MapWithIndexTransform
+
+if TYPE_CHECKING:
+    from grain_parquet import ParquetIterDataset as ParquetIterDataset
 
 __all__ = [
     "BOSHandling",
@@ -94,4 +99,7 @@ __all__ = [
     "train_validation_split",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, from_plugins=lambda name: name == "ParquetIterDataset")
+if not TYPE_CHECKING:  # With it, a type checker would accept every name.
+    __getattr__, __dir__ = lazy_names(
+        __name__, from_plugins=lambda name: name == "ParquetIterDataset"
+    )

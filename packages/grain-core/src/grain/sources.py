@@ -18,6 +18,13 @@ from grain._lazy import PluginRegistry, lazy_names
 if TYPE_CHECKING:
     from grain.columnar.columnar_source import ColumnarDataSource
 
+if TYPE_CHECKING:
+    from grain_arrayrecord import ArrayRecordDataSource as ArrayRecordDataSource
+    from grain_inmemory import InMemoryDataSource as InMemoryDataSource
+    from grain_inmemory import SharedMemoryDataSource as SharedMemoryDataSource
+    from grain_parquet import ParquetDataSource as ParquetDataSource
+    from grain_tfds import TfdsDataSource as TfdsDataSource
+
 __all__ = ["ColumnarDataSource", "RandomAccessDataSource", "RangeDataSource", "open"]
 
 T_co = TypeVar("T_co", covariant=True)
@@ -143,8 +150,9 @@ def open(uri: str | os.PathLike[str], /, **options: Any) -> Any:  # noqa: A001
     return PluginRegistry.installed.open_source(uri, **options)
 
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {"grain.columnar.columnar_source": ["ColumnarDataSource"]},
-    from_plugins=lambda name: True,
-)
+if not TYPE_CHECKING:  # With it, a type checker would accept every name.
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {"grain.columnar.columnar_source": ["ColumnarDataSource"]},
+        from_plugins=lambda name: True,
+    )

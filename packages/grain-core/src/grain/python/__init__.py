@@ -40,6 +40,12 @@ if TYPE_CHECKING:
         config,
         load,
     )
+    from grain import CheckpointRestore as CheckpointRestore
+    from grain import CheckpointSave as CheckpointSave
+    from grain import GrainCheckpointRestore as GrainCheckpointRestore
+    from grain import GrainCheckpointSave as GrainCheckpointSave
+    from grain import PyGrainCheckpointRestore as PyGrainCheckpointRestore
+    from grain import PyGrainCheckpointSave as PyGrainCheckpointSave
     from grain.checkpoint import CheckpointHandler
     from grain.constants import (
         DATASET_INDEX,
@@ -61,6 +67,11 @@ if TYPE_CHECKING:
     from grain.multiprocessing import SharedMemoryArray
     from grain.python import experimental
     from grain.transforms import DatasetSelectionMap
+    from grain_arrayrecord import ArrayRecordDataSource as ArrayRecordDataSource
+    from grain_inmemory import InMemoryDataSource as InMemoryDataSource
+    from grain_inmemory import SharedMemoryDataSource as SharedMemoryDataSource
+    from grain_parquet import ParquetDataSource as ParquetDataSource
+    from grain_tfds import TfdsDataSource as TfdsDataSource
 
 __all__ = [
     "DATASET_INDEX",
@@ -116,20 +127,21 @@ __all__ = [
 _CONSTANTS = [name for name in __all__ if name.isupper()]
 _ELSEWHERE = {*_CONSTANTS, "DatasetSelectionMap", "experimental"}
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "grain": [
-            *(name for name in __all__ if name not in _ELSEWHERE),
-            *(
-                f"{prefix}Checkpoint{what}"
-                for prefix in ("Grain", "PyGrain", "")
-                for what in ("Save", "Restore")
-            ),
-        ],
-        "grain.constants": _CONSTANTS,
-        "grain.transforms": ["DatasetSelectionMap"],
-    },
-    submodules=["experimental"],
-    from_plugins=lambda name: True,
-)
+if not TYPE_CHECKING:  # With it, a type checker would accept every name.
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "grain": [
+                *(name for name in __all__ if name not in _ELSEWHERE),
+                *(
+                    f"{prefix}Checkpoint{what}"
+                    for prefix in ("Grain", "PyGrain", "")
+                    for what in ("Save", "Restore")
+                ),
+            ],
+            "grain.constants": _CONSTANTS,
+            "grain.transforms": ["DatasetSelectionMap"],
+        },
+        submodules=["experimental"],
+        from_plugins=lambda name: True,
+    )
