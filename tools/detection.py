@@ -5,7 +5,7 @@ Usage:
     python tools/detection.py page [--check]
 
 `run` runs the check meant for each faulty subject of `tests/hostile`, and all checks of each good
-subject, several times each, every subject in a process of its own. It adds the counts to the record
+subject, several times each. It adds the counts to the record
 `tests/hostile/detection.json`, from which `page` writes the page in the docs. A subject that has
 enough runs in the record is not run again unless `--again` is given.
 """
@@ -22,13 +22,15 @@ import pathlib
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 ROOT = pathlib.Path(__file__).parent.parent
 RECORD = ROOT / "tests/hostile/detection.json"
 PAGE = ROOT / "docs/conformance-detection.md"
 RUNS = 100
+GROUP = 12
+GOOD = "good: "
 # A race is found by preempting calls at every step of Python code, which leaves those inside of
 # extension modules to chance.
 LEAST_CAUGHT = {"check_concurrent_reads": 0.99}
@@ -50,7 +52,7 @@ def subjects() -> dict[str, Any]:
     from tests.hostile.table import HOSTILE
 
     faulty = {hostile.case.name: hostile for hostile in (*HOSTILE, *broken_executors())}
-    return {**faulty, **{f"good: {case.name}": case for case in good_cases()}}
+    return {**faulty, **{f"{GOOD}{case.name}": case for case in good_cases()}}
 
 
 def broken_executors() -> list[Any]:
@@ -102,27 +104,39 @@ def run_good(case: Any, runs: int) -> Entry:
     return {"kind": case.kind.value, "checks": len(checks), "runs": runs, "passed": passed}
 
 
-def run_one(name: str, runs: int) -> Entry:
-    """Run one subject in this process."""
+def run_here(names: list[str], runs: int) -> None:
+    """Run subjects in this process, and print an entry for each as JSON."""
     with contextlib.suppress(ImportError):
         import resource
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # faulty subjects leak files
-    subject = subjects()[name]
-    return run_good(subject, runs) if name.startswith("good: ") else run_faulty(subject, runs)
+    known = subjects()
+    for name in names:
+        run = run_good if name.startswith(GOOD) else run_faulty
+        print(json.dumps([name, run(known[name], runs)]), flush=True)
 
 
-def run_in_process(name: str, runs: int) -> Entry:
-    """Run one subject in a process of its own, since many leave files and threads behind."""
-    command = [sys.executable, "-W", "ignore", __file__, "one", name, "--runs", str(runs)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{name}: {done.stderr[-2000:]}")
-    if done.stderr.strip():
-        print(done.stderr, file=sys.stderr)
-    entry: Entry = json.loads(done.stdout.splitlines()[-1])
-    return entry
+def run_in_process(names: list[str], runs: int, keep: Callable[[str, Entry], None]) -> None:
+    """Run subjects in a process of its own."""
+    command = [sys.executable, "-W", "ignore", __file__, "here", *names, "--runs", str(runs)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("["):
+                keep(*json.loads(line))
+    if process.returncode:
+        raise SystemExit(f"{', '.join(names)}: the process ended with {process.returncode}")
+
+
+def groups(names: list[str], known: dict[str, Any]) -> Iterator[list[str]]:
+    """Yield the subjects of each process: good ones, and those that leave files or threads, alone."""
+    good = [name for name in names if name.startswith(GOOD)]
+    faulty = [name for name in names if name not in good]
+    leaking = [name for name in faulty if "leak" in known[name].by or "close" in known[name].by]
+    others = [name for name in faulty if name not in leaking]
+    yield from (others[start : start + GROUP] for start in range(0, len(others), GROUP))
+    yield from ([name] for name in (*leaking, *good))
 
 
 def run_all(runs: int, only: str, jobs: int, again: bool) -> int:
@@ -135,14 +149,15 @@ def run_all(runs: int, only: str, jobs: int, again: bool) -> int:
         for name in known
         if only.lower() in name.lower() and (again or record.get(name, {}).get("runs", 0) < runs)
     ]
+
+    def keep(name: str, entry: Entry) -> None:
+        record[name] = entry
+        print(name, entry, flush=True)
+        ordered = {name: record[name] for name in known if name in record}
+        RECORD.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
+
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for name, entry in zip(
-            wanted, pool.map(lambda n: run_in_process(n, runs), wanted), strict=True
-        ):
-            record[name] = entry
-            print(name, entry, flush=True)
-            ordered = {name: record[name] for name in known if name in record}
-            RECORD.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
+        list(pool.map(lambda names: run_in_process(names, runs, keep), groups(wanted, known)))
     missed = list(shortfalls(record))
     for line in missed:
         print(line)
@@ -183,7 +198,7 @@ def page(record: dict[str, Entry]) -> str:
         "| --- | --- | --- | --- |",
     ]
     for name, entry in good.items():
-        title = name.removeprefix("good: ")
+        title = name.removeprefix(GOOD)
         rate = f"{entry['passed']} of {entry['runs']}"
         lines.append(f"| {entry['kind']} | {title} | {entry['checks']} | {rate} |")
     return "\n".join(lines) + "\n"
@@ -206,19 +221,19 @@ def main(argv: list[str]) -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    for command in ("run", "one"):
+    for command in ("run", "here"):
         given = commands.add_parser(command)
         given.add_argument("--runs", type=int, default=RUNS)
-        if command == "one":
-            given.add_argument("name")
+        if command == "here":
+            given.add_argument("names", nargs="+")
         else:
             given.add_argument("--only", default="")
             given.add_argument("--jobs", type=int, default=1)
             given.add_argument("--again", action="store_true")
     commands.add_parser("page").add_argument("--check", action="store_true")
     arguments = parser.parse_args(argv)
-    if arguments.command == "one":
-        print(json.dumps(run_one(arguments.name, arguments.runs)))
+    if arguments.command == "here":
+        run_here(arguments.names, arguments.runs)
         return 0
     if arguments.command == "run":
         return run_all(arguments.runs, arguments.only, arguments.jobs, arguments.again)
