@@ -222,14 +222,18 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
 
     def _advance(self) -> T:
         """Return the next element, from a new chunk; threads that share an iterator take turns."""
-        with self._pulling:
+        while True:
+            with self._pulling:
+                # Another thread may have pulled a chunk in the meantime.
+                if not length_hint(self._remaining):
+                    self._start_chunk()
+            # Not with the lock held: an interrupt at its release would lose the element.
             element: T
-            for element in self._remaining:  # Another thread has pulled a chunk in the meantime.
+            for element in self._remaining:
                 return element
-            return self._start_chunk()
 
-    def _start_chunk(self) -> T:
-        """Pull a chunk and return its first element."""
+    def _start_chunk(self) -> None:
+        """Pull a chunk; raise StopIteration at the end."""
         self._assert_not_closed()
         replays = False
         if self._rollback is not None:
@@ -261,12 +265,10 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
         # No call in between, so that an interrupt comes before or after all of them.
         self._chunk, self._remaining, self._rollback = chunk, remaining, None
         self._before_failure = None
-        element: T
-        for element in remaining:
-            return element
-        if self._made_by is not None:
-            note_complete_pass(self._made_by)
-        raise StopIteration
+        if not chunk.elements:
+            if self._made_by is not None:
+                note_complete_pass(self._made_by)
+            raise StopIteration
 
     def state_function(self) -> Callable[[], Any] | None:
         """Return a function of the current state that stays valid when the iterator advances.
