@@ -428,7 +428,10 @@ class WorkerPool:
         self._finalizer.detach()  # Not before: `end` may be interrupted.
         with self._lock:
             self._workers.release_shared_memory()
+            # Everything that refers to a worker, and so to memory shared with it.
             self._by_fd.clear()
+            self._bindings = Bindings()
+            self._waiting = dict.fromkeys(self._waiting)
 
     def __enter__(self) -> WorkerPool:
         return self
