@@ -125,15 +125,14 @@ def no_hang(seconds: float = HANG_SECONDS) -> Iterator[None]:
 # --- what a process holds ------------------------------------------------------------------------
 
 
-def children() -> set[int]:
-    """Return the processes that this one has started."""
+def children(pid: int | str = "self") -> set[int]:
+    """Return the processes that a process has started, and those that they have."""
     found: set[int] = set()
-    for task in Path("/proc/self/task").iterdir():
-        try:
-            found.update(map(int, (task / "children").read_text().split()))
-        except OSError:
-            continue
-    return found
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                found.update(map(int, (task / "children").read_text().split()))
+    return found.union(*map(children, found))
 
 
 def held() -> dict[str, int]:
