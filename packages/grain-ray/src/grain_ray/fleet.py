@@ -150,6 +150,7 @@ class Fleet:
         self._failure: ErrorReport | None = None
         self._closed = False
         self.losses = 0
+        self._heard = time.monotonic()
         with self._lock:
             self._start_missing()
 
@@ -157,6 +158,11 @@ class Fleet:
     def capacity(self) -> int:
         """Number of actors that are ready."""
         return sum(1 for actor in list(self._actors.values()) if actor.pid and not actor.retiring)
+
+    @property
+    def silent_seconds(self) -> float:
+        """Time since the last reply of any actor."""
+        return time.monotonic() - self._heard
 
     # Tasks
 
@@ -271,7 +277,8 @@ class Fleet:
             if error is not None:
                 self._lose(actor, error)
                 return
-            actor.probed, actor.heard = False, time.monotonic()
+            actor.probed = False
+            actor.heard = self._heard = time.monotonic()
             self._dispatch(actor)
 
     def _depth(self, actors: int) -> int:
@@ -337,7 +344,7 @@ class Fleet:
         with self._lock:
             with contextlib.suppress(ValueError):
                 actor.tasks.remove(task)
-            actor.heard = time.monotonic()
+            actor.heard = self._heard = time.monotonic()
             self._retire_if_idle(actor)
             self._dispatch()
             capacity = self.capacity
@@ -371,7 +378,7 @@ class Fleet:
             if self._actors.get(actor.index) is not actor:
                 return
             self._start_failures = 0
-            actor.heard = time.monotonic()
+            actor.heard = self._heard = time.monotonic()
             actor.pid, actor.host = unpack(Payload(*reply.content))
             for message in self._definitions.values():
                 if message.affinity is None:

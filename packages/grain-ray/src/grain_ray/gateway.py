@@ -21,7 +21,7 @@ from grain_ray.fleet import Fleet, FleetOptions
 from grain_ray.messages import Definition, Describe, Resize, Submit
 from grain_ray.payload import Payload
 
-# How often the head is looked after while there is no actor, how often in a row it must be gone, and the exit
+# How often the head is looked after while no actor replies, how often in a row it must be gone, and the exit
 # code of a gateway whose cluster is gone.
 _HEAD_CHECK_SECONDS = 2.0
 _HEAD_CHECKS = 3
@@ -69,11 +69,11 @@ class GatewayJob:
 
 
 def _exit_with_cluster(cluster: Cluster, fleet: Fleet) -> None:
-    """End this process when no actor is left and the head is gone, long before Ray would end it."""
+    """End this process when the head is gone and no actor replies, long before Ray would end it."""
     failures = 0
     while failures < _HEAD_CHECKS:
         time.sleep(_HEAD_CHECK_SECONDS)
-        lost = fleet.losses and not fleet.capacity and not cluster.reachable()
+        lost = fleet.silent_seconds > _HEAD_CHECK_SECONDS and not cluster.reachable()
         failures = failures + 1 if lost else 0
     os._exit(_CLUSTER_LOST)
 
