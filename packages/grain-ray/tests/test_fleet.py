@@ -146,7 +146,8 @@ def test_the_computed_task_of_a_lost_actor_is_reported_and_queued_ones_move(clus
 
 def test_no_task_is_blamed_for_actors_that_were_gone_before(cluster):
     fleet = open_fleet(cluster, count=4, trust_seconds=0.0)
-    value(submit(fleet, 0, "echo"))
+    while fleet.capacity < 4:
+        value(submit(fleet, 0, "echo"))
     for actor in list(cluster.live.values()):
         actor.kill()
     assert [value(submit(fleet, 0, "echo", i))[1] for i in range(4)] == [[i] for i in range(4)]
