@@ -52,7 +52,7 @@ def _checked_weights(weights: Sequence[float] | None, count: int) -> list[int]:
                 f"Weights for mixing must be positive and finite, got {list(weights)}."
             )
     try:
-        return integer_weights(weights)
+        return integer_weights(weights, plain)
     except OverflowError:
         raise ValueError(
             f"Weights for mixing differ by too large a factor, got {list(weights)}."
@@ -60,7 +60,7 @@ def _checked_weights(weights: Sequence[float] | None, count: int) -> list[int]:
 
 
 def _checked_lengths(datasets: Sequence[Any]) -> list[int]:
-    lengths = [len(dataset) for dataset in datasets]
+    lengths = list(map(len, datasets))
     if 0 not in lengths:
         return lengths
     empty = [number for number, length in enumerate(lengths) if not length]

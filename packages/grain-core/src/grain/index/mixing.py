@@ -39,15 +39,21 @@ _EXACT_PRODUCTS, _EXACT_QUOTIENTS = 1 << 31, 1 << 52
 _PAGE_COST, _SCALAR_COST, _ARRAY_OVERHEAD = 150, 13, 700
 
 
-def integer_weights(weights: Sequence[float]) -> list[int]:
+def integer_weights(weights: Sequence[float], plain: bool | None = None) -> list[int]:
     """Scale weights to integers, keeping two digits beyond the smallest one.
+
+    Args:
+        weights: The weights.
+        plain: Whether all of them are of type int or float, if that is known.
 
     >>> integer_weights([0.5, 0.25])
     [200, 100]
     """
     scale = 100 / min(weights)
     # Numbers of other types may have another precision.
-    if set(map(type, weights)) <= {int, float} and max(weights) * scale < 2**62:
+    if plain is None:
+        plain = set(map(type, weights)) <= {int, float}
+    if plain and max(weights) * scale < 2**62:
         scaled: list[int] = (np.array(weights, dtype=np.float64) * scale).astype(np.int64).tolist()
         return scaled
     return [int(weight * scale) for weight in weights]
