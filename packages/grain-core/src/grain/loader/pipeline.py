@@ -16,7 +16,7 @@ from grain.dataset.chunk import EndOfDataError, PartialRead
 from grain.dataset.filter import FilterIterDataset
 from grain.dataset.flat_map import FlatMapIterDataset
 from grain.dataset.map import MapIterDataset
-from grain.dataset.node import lines
+from grain.dataset.node import ExecutionTrait, lines
 from grain.dataset.source import SourceMapDataset
 from grain.index.permutation import IndexArray
 from grain.loader.record_random import SampledMetadata, sampled_metadata
@@ -78,8 +78,11 @@ def build_pipeline(
     records = SampledMapDataset(source, sampler, shard, bool(on_records), sees_metadata)
     # A record may be None; the operations decide what that means.
     dataset = records.to_iter_dataset(options, allow_nones=True)
+    shares_metadata = False
     for operation in on_records:
-        dataset = apply_to_records(dataset, operation)
+        dataset = apply_to_records(dataset, operation, shares_metadata)
+        if isinstance(operation, transforms.FlatMap) or not isinstance(operation, _KNOWN):
+            shares_metadata = True
     if on_records:
         dataset = DataMapIterDataset(dataset, data_of)
     for operation in remaining:
@@ -267,6 +270,12 @@ class DataMapIterDataset(MapIterDataset[Any]):
     _skips_none = False
 
 
+class OrderedMapIterDataset(MapIterDataset[Any]):
+    """Map of records one after the other: a draw of one may advance the generator of the next."""
+
+    execution_trait = ExecutionTrait.ORDERED
+
+
 def data_of(record: Any) -> Any:
     """Return the data of a record, at the end of the pipeline."""
     return as_record(record).data
@@ -285,15 +294,24 @@ def apply_to_data(dataset: IterDataset[Any], operation: Any) -> IterDataset[Any]
             return dataset.apply(operation)
 
 
-def apply_to_records(dataset: IterDataset[Any], operation: Any) -> IterDataset[Any]:
-    """Apply an operation to a dataset of records."""
+def apply_to_records(
+    dataset: IterDataset[Any], operation: Any, shares_metadata: bool = False
+) -> IterDataset[Any]:
+    """Apply an operation to a dataset of records.
+
+    Args:
+        dataset: The records.
+        operation: The operation.
+        shares_metadata: Whether several records may have the same metadata, and so the same generator.
+    """
+    make_map = OrderedMapIterDataset if shares_metadata else MapIterDataset
     match operation:
         case transforms.Map():
             return dataset.map(OnData(operation.map))
         case transforms.RandomMap():
-            return dataset.map(OnDataAndRng(operation.random_map))
+            return make_map(dataset, OnDataAndRng(operation.random_map))
         case transforms.TfRandomMap():
-            return dataset.map(OnDataAndRng(operation.np_random_map))
+            return make_map(dataset, OnDataAndRng(operation.np_random_map))
         case transforms.Filter():
             return dataset.filter(DataCondition(operation.filter))
         case transforms.FlatMap():
