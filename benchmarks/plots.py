@@ -76,13 +76,25 @@ def look(peer: str) -> dict[str, Any]:
     return {"color": color, "marker": marker, "label": peers.BY_NAME[peer].title}
 
 
+def readable_names(names: list[str]) -> dict[str, str]:
+    """Return what each case does; "the same" refers to the case before it, and is replaced by it."""
+    base, texts = "", {}
+    for case in cases.ALL:
+        if case.summary.startswith("the same"):
+            texts[case.name] = base + case.summary.removeprefix("the same")
+        else:
+            texts[case.name], base = case.summary, case.summary.partition(";")[0]
+    return {name: texts.get(name, name) for name in names}
+
+
 def ratios(results: Results) -> Any:
     """Draw a dot for each comparison, on a logarithmic scale."""
     compared = [c for c in summary.compare(results) if not peers.BY_NAME[c.peer].is_limit]
     names = [name for name in results.cases() if any(c.case == name for c in compared)]
     if not names:
         return None
-    figure, axes = plt.subplots(figsize=(8, 1.5 + 0.24 * len(names)))
+    # As narrow as a phone's column, with the text of a case above its dots.
+    figure, axes = plt.subplots(figsize=(5, 1.5 + 0.42 * len(names)))
     heights = {name: -number for number, name in enumerate(names)}
     others = [peer for peer in results.peers() if peer != peers.OURS]
     for number, peer in enumerate(others):
@@ -97,11 +109,14 @@ def ratios(results: Results) -> Any:
         axes.errorbar(middles, y, xerr=[below, above], fmt="", ls="none", ms=4, lw=1, **look(peer))
     axes.axvline(1, color="black", lw=1)
     axes.set_xscale("log")
-    axes.set_yticks(list(heights.values()), names)
-    axes.set_ylim(-len(names) + 0.4, 0.6)
+    axes.set_yticks(list(heights.values()), [""] * len(names))
+    axes.set_ylim(-len(names) + 0.4, 0.8)
+    for name, text in readable_names(names).items():
+        place = axes.get_yaxis_transform()
+        axes.text(0.01, heights[name] + 0.32, text, transform=place, fontsize=8, va="center")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("peer is better  ←  ratio  →  this project is better")
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False)
     return figure
 
 
