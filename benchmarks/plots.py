@@ -94,14 +94,14 @@ def ratios(results: Results) -> Any:
     if not names:
         return None
     # As narrow as a phone's column, with the text of a case above its dots.
-    figure, axes = plt.subplots(figsize=(5, 1.5 + 0.42 * len(names)))
+    figure, axes = plt.subplots(figsize=(5.6, 1.5 + 0.46 * len(names)))
     heights = {name: -number for number, name in enumerate(names)}
     others = [peer for peer in results.peers() if peer != peers.OURS]
     for number, peer in enumerate(others):
         mine = [c for c in compared if c.peer == peer]
         if not mine:
             continue
-        shift = 0.12 * (number - (len(others) - 1) / 2)
+        shift = 0.2 + 0.09 * (number - (len(others) - 1) / 2)
         middles = [c.ratio.median for c in mine]
         below = [c.ratio.median - c.ratio.low for c in mine]
         above = [c.ratio.high - c.ratio.median for c in mine]
@@ -110,10 +110,10 @@ def ratios(results: Results) -> Any:
     axes.axvline(1, color="black", lw=1)
     axes.set_xscale("log")
     axes.set_yticks(list(heights.values()), [""] * len(names))
-    axes.set_ylim(-len(names) + 0.4, 0.8)
+    axes.set_ylim(-len(names) + 0.3, 0.8)
     for name, text in readable_names(names).items():
         place = axes.get_yaxis_transform()
-        axes.text(0.01, heights[name] + 0.32, text, transform=place, fontsize=8, va="center")
+        axes.text(0.01, heights[name] + 0.28, text, transform=place, fontsize=7.5, va="center")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("peer is better  ←  ratio  →  this project is better")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False)
