@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
@@ -18,11 +19,12 @@ from typing import Any
 MOST_STEPS = 160
 """The number of steps at which a call is preempted."""
 
-_WAIT = 0.1
-_WAITS = 8
-_SHORT_WAIT = 0.005
-"""Seconds to wait for the second call, which waits itself if the first holds a lock; the short time
-applies after it waited several times."""
+_WAIT = 2.0
+"""The largest number of seconds to wait for the second call, which may itself wait for the first."""
+
+_POLL = 0.001
+_SLEEP = 0.005
+"""Seconds for which a thread must sleep, at least, to be taken to wait for a lock."""
 
 _SEED = 20_260_218
 _KIT = __name__.partition(".testing")[0] + ".testing"
@@ -38,11 +40,18 @@ class Preemption:
 
     def __init__(self, package: str):
         self._package = package
-        self._waits = 0
+        self._duration = 0.0
+
+    def prepare(self, call: Callable[[], Any]) -> None:
+        """Trace a call: since Python 3.12, bytecodes of a function are traced from its second call on."""
+        for _ in range(2):
+            self._trace(call, lambda frame: None)
 
     def steps(self, call: Callable[[], Any]) -> Sequence[int]:
-        """Return the steps of a call at which to preempt it: all of them, or a seeded choice."""
+        """Return the steps of a prepared call at which to preempt it: all of them, or a seeded choice."""
+        started = time.perf_counter()
         own, others = self._count(call)
+        self._duration = max(self._duration, time.perf_counter() - started)
         chosen = random.Random(_SEED)
         if len(own) > MOST_STEPS:
             own = chosen.sample(own, MOST_STEPS)
@@ -66,13 +75,22 @@ class Preemption:
             nonlocal count
             if count == step:
                 thread.start()
-                if not ended.wait(_WAIT if self._waits < _WAITS else _SHORT_WAIT):
-                    self._waits += 1
+                self._wait(thread, ended)
             count += 1
 
         self._trace(call, at_step)
         if thread.ident is not None:
             thread.join()
+
+    def _wait(self, thread: threading.Thread, ended: threading.Event) -> None:
+        """Wait until a call in a thread has ended, or waits for a lock that the preempted call holds."""
+        deadline = time.monotonic() + _WAIT
+        slept = 0.0
+        # A call that sleeps by itself, for a network say, is given the time it takes alone.
+        while slept < max(_SLEEP, self._duration) and time.monotonic() < deadline:
+            if ended.wait(_POLL):
+                return
+            slept = slept + _POLL if _is_sleeping(thread) else 0.0
 
     def _count(self, call: Callable[[], Any]) -> tuple[list[int], list[int]]:
         own: list[int] = []
@@ -108,6 +126,15 @@ class Preemption:
 
     def _is_own(self, frame: FrameType) -> bool:
         return _module(frame).partition(".")[0] == self._package
+
+
+def _is_sleeping(thread: threading.Thread) -> bool:
+    """Return whether a thread waits; a thread that could run but has no processor does not."""
+    try:
+        with open(f"/proc/self/task/{thread.native_id}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] == b"S"
+    except OSError:  # other systems do not tell
+        return True
 
 
 def _module(frame: FrameType) -> str:

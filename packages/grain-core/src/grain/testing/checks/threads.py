@@ -44,6 +44,7 @@ class _Reader:
         instance = self._subject.fresh()
         preemption = Preemption(type(instance).__module__.partition(".")[0])
         first, second = self._order[0], self._order[-1]
+        preemption.prepare(self._read(self._subject.fresh(), first))
         # The first read may initialize the instance, so it has more steps.
         at_first = preemption.steps(self._read(instance, first))
         chosen = random.Random(0).sample(at_first, min(_NEW_INSTANCES, len(at_first)))
