@@ -202,6 +202,7 @@ ITER_METHODS: dict[str, Make] = {
     "cache": lambda folder: numbers(4).cache().repeat(2),
     "filter": lambda folder: numbers(12).filter(keeps),
     "flat_map": lambda folder: numbers().filter(keeps).flat_map(Pieces()),
+    "from_iterable": lambda folder: grain.IterDataset.from_iterable(range(5)),
     "limit": lambda folder: records(folder).limit(4),
     "map": lambda folder: numbers().map(add_one),
     "map_with_index": lambda folder: numbers().map_with_index(with_index),
