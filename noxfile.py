@@ -420,7 +420,7 @@ def foreign_core(session: nox.Session) -> None:
         session.run("python", "-c", "import grain", success_codes=[1], silent=True)
 
 
-@nox.session
+@unlisted
 def import_time(session: nox.Session) -> None:
     """Check that importing grain takes at most 1.5 times `import numpy` and loads nothing heavy."""
     session.install(*checkout(*LIGHT_PLUGINS, extras="all"))
@@ -519,7 +519,7 @@ def soak(session: nox.Session) -> None:
     session.run("python", "-W", "error", "tools/soak.py", *session.posargs, env=KEEP_BYTECODE)
 
 
-@nox.session
+@unlisted
 def compare(session: nox.Session) -> None:
     """Compare two commits by processor time: `-- --base HEAD~1 --head HEAD` (`.`: the checkout)."""
     session.install(*needs("bench"))
