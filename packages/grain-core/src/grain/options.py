@@ -131,6 +131,14 @@ class MultiprocessingOptions:
     task_timeout: float | None = dataclasses.field(default=None, kw_only=True)
     worker_memory_limit: int | None = dataclasses.field(default=None, kw_only=True)
 
+    def __repr__(self) -> str:
+        """Return the options of google/grain, and those of this project that are given."""
+        names = ["num_workers", "per_worker_buffer_size", "enable_profiling"]
+        own = (field.name for field in dataclasses.fields(self) if field.name not in names)
+        names += [name for name in own if getattr(self, name) is not None]
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"MultiprocessingOptions({shown})"
+
     def __post_init__(self) -> None:
         if self.num_workers is _NO_WORKERS:
             self.num_workers = 0 if self.executor is None else None
