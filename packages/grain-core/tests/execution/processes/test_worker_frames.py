@@ -59,7 +59,6 @@ def test_sys_exit_in_a_worker_is_an_error_that_names_the_operation():
     error = error_of(Map.range(5).map(leave).to_iter_dataset().mp_prefetch(ONE_WORKER))
     assert isinstance(error, RuntimeError)
     assert "sys.exit('enough') was called in a worker process, in MapMapDataset" in str(error)
-    assert names_in(error)[-1] == "leave"
 
 
 @pytest.mark.parametrize("workers", [0, 1])
