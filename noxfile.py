@@ -557,7 +557,7 @@ def detection(session: nox.Session) -> None:
 
 @unlisted
 def thirdparty(session: nox.Session) -> None:
-    """Run the conformance checks on sources of other libraries, and write the page that explains them."""
+    """Run the conformance checks on sources of other libraries, and explain the failures."""
     session.install(*checkout(), *needs("thirdparty"))
     session.run("python", "tools/thirdparty.py", *session.posargs, env=KEEP_BYTECODE)
 

@@ -185,7 +185,7 @@ def page(record: dict[str, Entry]) -> str:
     good = {name: entry for name, entry in record.items() if "passed" in entry}
     lines = [
         INTRODUCTION,
-        f"{len(faulty)} faulty subjects:\n",
+        f"{len(faulty)} of the faulty subjects have been measured:\n",
         "| kind | fault | check | caught |",
         "| --- | --- | --- | --- |",
     ]
@@ -193,7 +193,7 @@ def page(record: dict[str, Entry]) -> str:
         rate = f"{entry['caught']} of {entry['runs']}"
         lines.append(f"| {entry['kind']} | {fault(name)} | `{entry['check']}` | {rate} |")
     lines += [
-        f"\n{len(good)} correct subjects, each with all checks of its kind:\n",
+        f"\n{len(good)} of the correct subjects have been measured, each with all checks of its kind:\n",
         "| kind | subject | checks | passed |",
         "| --- | --- | --- | --- |",
     ]

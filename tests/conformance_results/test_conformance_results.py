@@ -58,7 +58,8 @@ def files(tmp_path, monkeypatch):
 
 
 def test_every_plugin_and_every_template_has_a_record():
-    assert set(RECORDS) == plugins() | {f"new-{kind}" for kind in KINDS}
+    # The checks of the executor for Ray need a cluster, which its own session starts.
+    assert set(RECORDS) == (plugins() - {"ray"}) | {f"new-{kind}" for kind in KINDS}
 
 
 @each_plugin

@@ -26,6 +26,10 @@ _POLL = 0.001
 _SLEEP = 0.005
 """Seconds for which a thread must sleep, at least, to be taken to wait for a lock."""
 
+_LONGEST_SLEEP = 0.05
+_LONG_SLEEPS = 20
+"""Seconds for which a slow call may sleep, and how often: then the calls are taken to share a lock."""
+
 _SEED = 20_260_218
 _KIT = __name__.partition(".testing")[0] + ".testing"
 _EXCLUDED = ("threading", "importlib", "_frozen_importlib", _KIT)
@@ -41,6 +45,7 @@ class Preemption:
     def __init__(self, package: str):
         self._package = package
         self._duration = 0.0
+        self._waits = 0
 
     def prepare(self, call: Callable[[], Any]) -> None:
         """Trace a call: since Python 3.12, bytecodes of a function are traced from its second call on."""
@@ -87,10 +92,12 @@ class Preemption:
         deadline = time.monotonic() + _WAIT
         slept = 0.0
         # A call that sleeps by itself, for a network say, is given the time it takes alone.
-        while slept < max(_SLEEP, self._duration) and time.monotonic() < deadline:
+        alone = min(self._duration, _LONGEST_SLEEP) if self._waits < _LONG_SLEEPS else 0.0
+        while slept < max(_SLEEP, alone) and time.monotonic() < deadline:
             if ended.wait(_POLL):
                 return
             slept = slept + _POLL if _is_sleeping(thread) else 0.0
+        self._waits += 1
 
     def _count(self, call: Callable[[], Any]) -> tuple[list[int], list[int]]:
         own: list[int] = []
