@@ -187,6 +187,9 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
         self._error: Exception | None = None
         # Set while a chunk is pulled or a state is set, and after that was interrupted: the state before.
         self._rollback: Callable[[], Any] | None = None
+        # The state before the chunk, or the arguments of the replay that finds it, for an interrupt before
+        # its first element is taken.
+        self._before_chunk: Callable[[], Any] | tuple[Any, int] | None = None
         # Set after workers failed, which no element is to blame for: the state of the last element.
         self._before_failure: Callable[[], Any] | None = None
         self._anchor: _Anchor | None = None
@@ -235,15 +238,15 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
     def _start_chunk(self) -> None:
         """Pull a chunk; raise StopIteration at the end."""
         self._assert_not_closed()
-        replays = False
+        replay: tuple[Any, int] | None = None
         if self._rollback is not None:
             self._restore(self._rollback())
         elif not self._chunk.elements:
             self._rollback = self.state_function()
         elif self._chunk.live:
             # Replaying moves the parents.
-            self._rollback = self._replay_function()
-            replays = True
+            replay = self._replay_arguments()
+            self._rollback = functools.partial(self._replay, *replay)
         else:
             self._rollback = self._chunk.snapshot(len(self._chunk.elements) - 1)
         self._chunk = END
@@ -256,15 +259,15 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
         try:
             chunk = self._pull_or_raise(self._chunk_size.size)
         except Exception as error:
-            if is_worker_failure(error) and not replays:
+            if is_worker_failure(error) and replay is None:
                 self._before_failure = self._before_failure or self._rollback
             self._rollback = self._anchor = None
             raise
         self._chunk_size.observe(chunk.elements, time.perf_counter() - started)
-        remaining = iter(chunk.elements)
+        remaining, before = iter(chunk.elements), replay or self._rollback
         # No call in between, so that an interrupt comes before or after all of them.
         self._chunk, self._remaining, self._rollback = chunk, remaining, None
-        self._before_failure = None
+        self._before_chunk, self._before_failure = before, None
         if not chunk.elements:
             if self._made_by is not None:
                 note_complete_pass(self._made_by)
@@ -282,12 +285,12 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
             return lambda: state
         return None
 
-    def _replay_function(self) -> Callable[[], Any]:
-        """Return a function of the state before the next pull, for a chunk whose states are live.
+    def _replay_arguments(self) -> tuple[Any, int]:
+        """Return the arguments of a replay up to the next pull, for a chunk whose states are live.
 
         The states of a user's iterator are gone once it is advanced, and taking one for each element
-        would be slow. So one is taken now and then, and the function reads again from there. It moves
-        the parents, and is called only after an interrupt.
+        would be slow. So one is taken now and then, and a replay reads again from there. It moves the
+        parents, and happens only after an interrupt.
         """
         now = time.perf_counter()
         anchor = self._anchor
@@ -296,7 +299,7 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
             anchor = self._anchor = _Anchor(state, now + _ANCHOR_SECONDS)
         else:
             anchor.count += len(self._chunk.elements)
-        return functools.partial(self._replay, anchor.state, anchor.count)
+        return anchor.state, anchor.count
 
     def _replay(self, state: Any, count: int) -> Any:
         self._anchor = None
@@ -349,11 +352,20 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
 
     def _current_state(self) -> Any:
         """Return the state from which `next` continues."""
+        self._return_untaken()
         if self._rollback is not None:
             return self._rollback()
         if self._chunk.elements:
             return self._chunk.state_after(self._taken() - 1)
         return self._live_state()
+
+    def _return_untaken(self) -> None:
+        """Roll back a chunk of which no element was taken, as after an interrupt: it is pulled again."""
+        if self._rollback is None and self._chunk.elements and not self._taken():
+            before, remaining = self._before_chunk, iter(END.elements)
+            if isinstance(before, tuple):
+                before = functools.partial(self._replay, *before)
+            self._rollback, self._chunk, self._remaining = before, END, remaining
 
     def set_state(self, state: Any) -> None:
         before, remaining = self.state_function(), iter(END.elements)
@@ -364,6 +376,7 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
         self._rollback = None
 
     def close(self) -> None:
+        self._return_untaken()
         if self._rollback is not None and not self._closed:
             # Parents that are closed cannot be read again.
             with contextlib.suppress(Exception):
