@@ -42,14 +42,6 @@ def main() -> None:
     packed = grain.experimental.FirstFitPackIterDataset(
         ds, length_struct={"inputs": LENGTH, "targets": LENGTH}, num_packing_bins=20
     )
-    rows = list(packed)
-    for row in rows[:3]:
-        show(row)
-
-    tokens = sum(np.count_nonzero(row["inputs_segment_ids"]) for row in rows)
-    print(f"{len(texts)} texts in {len(rows)} rows, {tokens / (len(rows) * LENGTH):.0%} full")
-    print(f"one text a row would be {tokens / (len(texts) * LENGTH):.0%} full")
-
     # Packing depends on earlier elements, and can still be stopped and resumed anywhere.
     iterator = iter(packed.batch(BATCH_SIZE))
     batch = next(iterator)
@@ -58,6 +50,13 @@ def main() -> None:
     following = next(iterator)
     iterator.set_state(state)
     print("the same after a resume:", np.array_equal(next(iterator)["inputs"], following["inputs"]))
+
+    rows = list(packed)
+    for row in rows[:3]:
+        show(row)
+    tokens = sum(np.count_nonzero(row["inputs_segment_ids"]) for row in rows)
+    print(f"{len(texts)} texts in {len(rows)} rows, {tokens / (len(rows) * LENGTH):.0%} full")
+    print(f"one text a row would be {tokens / (len(texts) * LENGTH):.0%} full")
 
 
 if __name__ == "__main__":

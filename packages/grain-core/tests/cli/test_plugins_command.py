@@ -115,7 +115,7 @@ def test_list_as_json_contains_everything(grain) -> None:
         ("bad", "failed"),
         ("good", "blocked"),
     ]
-    assert len(listed["not_installed"]) == 4
+    assert len(listed["not_installed"]) == 5
     (good,) = (
         p for p in json.loads(grain("plugins", "list", "--json").stdout)["plugins"] if p["provides"]
     )

@@ -22,15 +22,22 @@ from ..helpers.processes import beyond, census
 from .gated_source import PATIENCE, Clock, GatedSource
 from .meeting import Meeting, new_meeting
 
+# All warnings are errors, but that programs compare several passes over one dataset.
+_WARNINGS = ("-W", "error", "-W", "ignore:This dataset was read to its end before")
 _PRELUDE = """
 import gc, os, signal, sys, threading, time
 import numpy as np
 import grain
 from grain import IterDataset, MapDataset, MultiprocessingOptions
 
-def children():
-    with open(f"/proc/{os.getpid()}/task/{os.getpid()}/children") as file:
-        return file.read().split()
+def children(pid=None):
+    # The template of each pool, and its workers.
+    found = []
+    for task in os.listdir(f"/proc/{pid or os.getpid()}/task"):
+        with open(f"/proc/{pid or os.getpid()}/task/{task}/children") as file:
+            for child in file.read().split():
+                found += [child, *children(child)]
+    return found
 """
 
 
@@ -52,7 +59,7 @@ def script(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         path = tmp_path / f"script{len(started)}.py"
         path.write_text(text)
         process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-" if stdin else str(path), *map(str, arguments)],
+            [sys.executable, *_WARNINGS, "-" if stdin else str(path), *map(str, arguments)],
             stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -26,7 +26,7 @@ def test_a_script_that_ends_with_iterators_alive_says_nothing(script: Any) -> No
     code, out, err = finish(process)
     assert (code, err) == (0, "")
     pids = [int(word) for word in out.split()]
-    assert len(pids) == 4
+    assert len(pids) == 6  # Of two pools: a template and two workers.
     for pid in pids:
         wait_until_gone(pid)
 
@@ -98,7 +98,7 @@ def test_ctrl_c_ends_everything_and_only_the_consumer_speaks(
         caught,
     )
     pids = [int(word) for word in process.stdout.readline().split()]
-    assert len(pids) == 2
+    assert len(pids) == 3  # A template and two workers.
     assert fifo.read() == "there"
     os.killpg(process.pid, signal.SIGINT)
     code, out, err = finish(process)
@@ -117,7 +117,7 @@ def test_a_parent_killed_by_sigkill_takes_its_workers_and_segments_with_it(
 ) -> None:
     process = script(_REPORTING_LOOP + "    list(iterator)\n", fifo.path)
     pids = [int(word) for word in process.stdout.readline().split()]
-    assert len(pids) == 2
+    assert len(pids) == 3  # A template and two workers.
     assert fifo.read() == "there"
     # Memory without a name cannot outlive the processes that map it.
     shared = {name for pid in [process.pid, *pids] for name in segments(pid)}

@@ -164,10 +164,13 @@ def test_a_worker_starts_no_workers_of_its_own(script: Any) -> None:
     process = script("""
         class Inner(grain.IterDataset):
             def __iter__(self):
-                ds = MapDataset.range(5).map(lambda x: (os.getppid(), x)).to_iter_dataset()
+                worker = os.getpid()
+                ds = MapDataset.range(5).map(lambda x: (worker, os.getpid(), x)).to_iter_dataset()
                 return iter(ds.mp_prefetch(MultiprocessingOptions(2)))
         found = list(Inner().mp_prefetch(MultiprocessingOptions(1)))
-        assert found == [(os.getpid(), x) for x in range(5)], found
+        worker = found[0][0]
+        assert worker != os.getpid()
+        assert found == [(worker, worker, x) for x in range(5)], found
     """)
     assert finish(process) == (0, "", "")
 

@@ -59,6 +59,16 @@ def test_setting_states_again_and_again_leaves_nothing_with_the_workers() -> Non
         assert len(workers.tasks) <= 30
 
 
+def a_worker() -> int:
+    """Return the process id of a worker; its parent, the template of the pool, has children."""
+    workers: list[int] = []
+    while not workers:  # The template forks them while it starts.
+        workers = [pid for pid in descendants(os.getpid()) if not descendants(pid)]
+        templates = [pid for pid in descendants(os.getpid()) if descendants(pid)]
+        workers = workers if templates else []
+    return workers[-1]
+
+
 def _waiting_for_ever(path: str, at: int) -> Callable[[int], int]:
     def function(x: int) -> int:
         if x == at:
@@ -95,7 +105,7 @@ def test_a_killed_worker_is_reported_with_its_signal(kind: str, fifo: Any) -> No
 def test_an_idle_workers_death_is_reported_when_something_is_asked_again() -> None:
     with iter(with_workers(rows(1_000_000), 2, max_worker_restarts=0)) as iterator:
         next(iterator)
-        victim = descendants(os.getpid())[0]
+        victim = a_worker()
         os.kill(victim, signal.SIGKILL)
         wait_until_gone(victim)
         with pytest.raises(RuntimeError, match=rf"process {victim}\) was killed by signal 9"):
@@ -135,7 +145,7 @@ def test_a_death_behind_a_full_buffer_comes_after_what_was_computed(victim: int)
 def test_a_worker_killed_while_it_starts_is_reported() -> None:
     with iter(with_workers(rows(), 2, max_worker_restarts=0)) as iterator:
         iterator.start_prefetch()
-        pid = descendants(os.getpid())[-1]
+        pid = a_worker()
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(RuntimeError, match=rf"process {pid}\) was killed by signal 9"):
             list(iterator)

@@ -182,8 +182,10 @@ class WorkerPool:
         self._by_fd: dict[int, LocalWorker] = {}
         self._poll = select.poll()
         self._writing: set[int] = set()
+        pickled_job = _pickle(job, "job", name_owner)
+        _warn_if_large(pickled_job, policy.large_job_bytes)
         self._workers = WorkerProcesses(
-            _pickle(job, "job", name_owner),
+            pickled_job,
             pickled_init,
             count=num_workers,
             budget=budget,
@@ -220,8 +222,8 @@ class WorkerPool:
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._closed
+        """Whether the workers have ended: by `close`, or by the exit of the interpreter."""
+        return self._closed or self._workers.ended
 
     def submit(self, task: Any, *, affinity: int | None = None) -> int:
         """Submit a task to the first idle worker; return its ticket.
@@ -880,6 +882,18 @@ def _pickle(value: object, name: str, name_owner: NameOwner | None) -> array_pic
         return array_pickling.dumps_by_value(value)
     except Exception as error:
         raise TypeError(explain_unpicklable(value, name, error, name_owner)) from error
+
+
+def _warn_if_large(job: array_pickling.Pickled, limit: int) -> None:
+    """Warn if a job holds many Python objects; its arrays exist once for all workers."""
+    if len(job.stream) > limit:
+        warnings.warn(
+            f"The pipeline holds {len(job.stream) / 1e6:,.0f} MB of Python objects, which every worker "
+            "process loads and keeps. Keep large data in numpy arrays, np.memmap or files: workers share "
+            "those.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def _default_budget(num_workers: int) -> int:
