@@ -64,7 +64,7 @@ def test_an_image_folder_is_read_by_worker_processes(tmp_path: pathlib.Path) -> 
 
 
 def test_packed_text_fills_rows(tmp_path: pathlib.Path) -> None:
-    text, segments, *_, packed, alone, batch, resumed = run("packing_text.py", tmp_path)
+    batch, resumed, text, segments, *_, packed, alone = run("packing_text.py", tmp_path)
     assert len(text) == len(segments) == 2 + 80
     filled = [number != "0" for number in segments[2:]]
     assert filled == [letter != "." for letter in text[2:]]

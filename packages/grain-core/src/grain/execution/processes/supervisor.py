@@ -24,6 +24,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from grain._config import config
 from grain._policy import current_policy
@@ -62,6 +63,18 @@ _NO_DEVICES = {
 # workers on two processors 1.5 times slower. With this timeout they sleep.
 _NO_SPINNING = {"OPENBLAS_THREAD_TIMEOUT": "4"}
 _SOCKET_BYTES = 1 << 20
+
+
+class _Launch(NamedTuple):
+    """A worker that is being started.
+
+    Attributes:
+        wait: Waits until the process exists.
+        cancel: Closes the descriptors of a worker that was not waited for.
+    """
+
+    wait: Callable[[], None]
+    cancel: Callable[[], None]
 
 
 class WorkerProcesses:
@@ -145,8 +158,15 @@ class WorkerProcesses:
             self._preload = modules_to_preload(job.stream)
             if self._templates_left:
                 self._start_template()
-            for launched in [self._launch(index) for index in range(self.count)]:
-                launched()
+            launched: list[_Launch] = []
+            try:
+                for index in range(self.count):
+                    launched.append(self._launch(index))
+                while launched:
+                    launched.pop(0).wait()
+            finally:
+                for launch in launched:
+                    launch.cancel()
 
     def start(self, index: int) -> LocalWorker:
         """Start a worker, in place of one that was closed or in addition; raise OSError on failure."""
@@ -154,7 +174,7 @@ class WorkerProcesses:
         def launch() -> None:
             with self._changing:
                 if not self.ended:
-                    self._launch(index)()
+                    self._launch(index).wait()
 
         run_uninterrupted(launch)
         return self.workers[index]
@@ -176,8 +196,8 @@ class WorkerProcesses:
     def _inherited(self) -> tuple[int, ...]:
         return (self._job_fd, self.untaken.fileno(), self._life_fd, self._cancelled_fd)
 
-    def _launch(self, index: int) -> Callable[[], None]:
-        """Start a worker; return a function that waits until the process exists."""
+    def _launch(self, index: int) -> _Launch:
+        """Start a worker, without waiting for the process."""
         words = (
             *(self._job_fd, self._setup_bytes, index, self.count),
             *(self.untaken.fileno(), self._life_fd, self._cancelled_fd),
@@ -216,7 +236,7 @@ class WorkerProcesses:
                 kept.pop_all()
                 theirs.close()
 
-        return wait_for_process
+        return _Launch(wait_for_process, kept.close)
 
     def _forked(self, request: int | None) -> ProcessHandle | None:
         """Return the process that the template has forked; None if it could not."""
