@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -18,3 +20,15 @@ def cluster(tmp_path_factory):
         pytest.skip("Ray is not installed; `nox -s ray` installs it")
     with running_cluster(tmp_path_factory.mktemp("ray")) as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def keep_this_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let actors that are threads of this process leave it as it was: no worker, with its own settings."""
+    monkeypatch.setattr("grain_ray.worker_actor.set_in_worker", lambda: None)
+    environment, path = dict(os.environ), list(sys.path)
+    yield
+    sys.path[:] = path
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    os.environ.update(environment)
