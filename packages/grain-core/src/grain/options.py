@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import logging
 from typing import Any, Generic, TypeVar, cast
+
+from grain._lazy import LazyModule
 
 T = TypeVar("T")
 
-_logger = logging.getLogger("grain")
+# Imported when there is something to log: most programs do not load it otherwise.
+_logging: Any = LazyModule("logging")
 
 
 def checked_int(name: str, value: Any, *, least: int) -> int:
@@ -76,7 +78,7 @@ class ReadOptions:
         )
         if 0 < self.prefetch_buffer_size < self.num_threads:
             # Message kept from google/grain 0.2.18
-            _logger.warning(
+            _logging.getLogger("grain").warning(
                 "prefetch_buffer_size=%d is smaller than num_threads=%d. This will limit the number of "
                 "threads that can actually be used in parallel to %d, potentially hurting performance. "
                 "Please set prefetch_buffer_size >= num_threads.",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import sys
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from grain._lazy import LazyModule
 from grain.index.even_split import even_split
 from grain.index.permutation import IndexArray, shuffle_epochs
 from grain.options import checked_int
@@ -16,7 +16,8 @@ from grain.sharding import NO_SHARDING, ShardOptions, checked_shard_options
 
 __all__ = ["IndexSampler", "Sampler", "SequentialSampler"]
 
-_logger = logging.getLogger("grain")
+# Imported when there is something to log: most programs do not load it otherwise.
+_logging: Any = LazyModule("logging")
 
 
 class Sampler(Protocol):
@@ -85,7 +86,7 @@ class IndexSampler:
         dropped = num_records % shard.shard_count if shard.drop_remainder else 0
         if dropped:
             # Message kept from google/grain 0.2.18
-            _logger.warning(
+            _logging.getLogger("grain").warning(
                 "Dropping %d examples of %d examples (shard %d).",
                 dropped,
                 num_records,

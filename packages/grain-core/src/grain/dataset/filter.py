@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from grain import transforms
 from grain._exceptions import add_note
+from grain._lazy import LazyModule
 from grain._policy import current_policy
 from grain.dataset.chunk import Chunk, apply_each
 from grain.dataset.iter_dataset import IterDataset
@@ -23,7 +23,8 @@ from grain.options import DatasetOptions
 
 T = TypeVar("T")
 
-_logger = logging.getLogger("grain")
+# Imported when there is something to log: most programs do not load it otherwise.
+_logging: Any = LazyModule("logging")
 
 
 class DropRateMonitor:
@@ -105,7 +106,7 @@ class DropRateMonitor:
             return ValueError(self._message(dropped, seen, "filter_raise_threshold_ratio"))
         if options.warn_ratio and dropped >= options.warn_ratio:
             message = self._message(dropped, seen, "filter_warn_threshold_ratio")
-            _logger.warning(message)
+            _logging.getLogger("grain").warning(message)
         return None
 
     def _message(self, dropped: float, seen: int, option: str) -> str:
