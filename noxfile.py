@@ -275,7 +275,7 @@ def pythons() -> list[str] | None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run all tests on the Python that runs nox; `-- --quick` for some, in about two minutes."""
+    """Run all tests on the Python that runs nox; `-- --quick` for the most important ones."""
     run_tests(session)
 
 
