@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import pathlib
 import re
@@ -59,7 +60,7 @@ PEERS = [
 # `nox --list` shows a session once, not each of its combinations.
 LISTING = not {"-l", "--list", "--list-sessions"}.isdisjoint(sys.argv)
 
-# Tests of `nox -s tests -- --quick`: what a change breaks first, without worker processes and programs.
+# Tests of `nox -s tests -- --quick`: what a change breaks first, without file formats and long-lived workers.
 QUICK = [
     *(
         f"packages/{CORE}/tests/{name}"
@@ -260,9 +261,9 @@ def each(name: str, values: list[str]) -> Callable[[Any], Any]:
     return (lambda session: session) if LISTING else nox.parametrize(name, values)
 
 
-def unlisted(session: Callable[..., None]) -> Any:
+def unlisted(session: Callable[..., None], **options: Any) -> Any:
     """Register a session for one subject, which `nox --list` leaves out; CONTRIBUTING.md has them all."""
-    return session if LISTING else nox.session(default=False)(session)
+    return session if LISTING else nox.session(default=False, **options)(session)
 
 
 def pythons() -> list[str] | None:
@@ -315,8 +316,14 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Build the pages into `docs/_build/html` and run all of their code; `-- --html-only` runs none."""
+    """Build the pages into `docs/_build/html` and run all of their code; `-- --html-only` runs none.
+
+    `-- --pictures` first takes the pictures of a pipeline's page again, in an installed Chromium.
+    """
     install_everything(session, "docs")
+    if "--pictures" in session.posargs:
+        session.posargs.remove("--pictures")
+        session.run("python", "tools/page_pictures.py")
     pages = ROOT / "docs/_build"
     shutil.rmtree(pages, ignore_errors=True)
     session.run("sphinx-build", "-q", "-W", "--keep-going", "docs", str(pages / "html"))
@@ -506,6 +513,14 @@ def chaos_ray(session: nox.Session) -> None:
 
 
 @unlisted
+def browser(session: nox.Session) -> None:
+    """Test the page of a pipeline in an installed Chromium: layout, colours, keyboard, live updates."""
+    session.install(*checkout(*PLUGINS), *needs("test"))
+    env = KEEP_BYTECODE | {"GRAIN_BROWSER": "1"}
+    session.run("pytest", *(session.posargs or ["tests/browser"]), env=env)
+
+
+@unlisted
 def simulate(session: nox.Session) -> None:
     """Play 10,000 seeded schedules of worker sessions in virtual time; `-- --seeds 500` for fewer."""
     session.install(*checkout(*PLUGINS), *needs("test"))
@@ -517,6 +532,13 @@ def soak(session: nox.Session) -> None:
     """Run worker processes for ten minutes and check for leaks; `-- --seconds 60` for less."""
     session.install(*checkout())
     session.run("python", "-W", "error", "tools/soak.py", *session.posargs, env=KEEP_BYTECODE)
+
+
+@unlisted
+def bottlenecks(session: nox.Session) -> None:
+    """Measure pipelines with planted bottlenecks: the verdict names them; `-- --seconds 5`."""
+    session.install(*checkout())
+    session.run("python", "tools/bottlenecks.py", *session.posargs, env=KEEP_BYTECODE)
 
 
 @unlisted
@@ -555,10 +577,16 @@ def detection(session: nox.Session) -> None:
     session.run("python", "tools/detection.py", "page")
 
 
-@unlisted
+@functools.partial(unlisted, venv_backend="venv")
 def thirdparty(session: nox.Session) -> None:
-    """Run the conformance checks on sources of other libraries, and explain the failures."""
-    session.install(*checkout(), *needs("thirdparty"))
+    """Run the conformance checks on sources of other libraries, and explain the failures.
+
+    By pip, whose settings decide which build of a library is installed. Sources of a library that
+    cannot be installed are shown as not run.
+    """
+    session.install(*checkout(ALIAS))
+    for requirement in needs("thirdparty"):
+        session.install(requirement, success_codes=[0, 1])
     session.run("python", "tools/thirdparty.py", *session.posargs, env=KEEP_BYTECODE)
 
 
@@ -567,6 +595,25 @@ def growth(session: nox.Session) -> None:
     """Measure how costs grow with each quantity of a pipeline; `-- --quick`, `-- --axes A,B`."""
     session.install(*checkout("grain-arrayrecord"), *needs("bench"))
     session.run("python", "-m", "benchmarks.growth", *session.posargs, env=KEEP_BYTECODE)
+
+
+@unlisted
+def wide(session: nox.Session) -> None:
+    """Run small programs over the whole API on this project and google/grain; `-- --programs A,B*`."""
+    session.install(*needs("bench"))
+    found = []
+    for peer in (OURS, "google-grain"):
+        ours = ["--force-reinstall", *checkout()] if peer == OURS else []
+        python = environment(session, peer, *ours, *needs(f"bench-{peer}"))
+        found += ["--python", f"{peer}={python}"]
+    session.run("python", "-m", "benchmarks.wide", *found, *session.posargs, env=KEEP_BYTECODE)
+
+
+@unlisted
+def observation_cost(session: nox.Session) -> None:
+    """Measure pipelines with and without observation; `-- --publish` writes the table."""
+    session.install(*checkout(), *needs("bench"))
+    session.run("python", "-m", "benchmarks.observation_cost", *session.posargs, env=KEEP_BYTECODE)
 
 
 @unlisted

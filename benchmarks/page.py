@@ -34,8 +34,11 @@ nox -s bench
 | `nox -s bench -- --quick` | fewer and shorter repetitions; a first look |
 | `nox -s bench -- --cases heavy_mp2,import --peers torch` | some cases and peers, and this project |
 | `nox -s bench -- --publish` | writes this page, its plots and `benchmarks/results.json` |
+| `nox -s wide -- --publish` | small programs over the whole API, this project and google/grain |
+| `nox -s wide -- --programs 'pack*,get_*'` | some of them |
 | `nox -s growth -- --publish` | how the cost of an element grows with each quantity of a pipeline |
 | `nox -s training -- --publish` | a JAX training step, fed by this project and its peers |
+| `nox -s observation_cost -- --publish` | pipelines with and without observation |
 | `nox -s compare` | this commit against the one before, by processor time; prints what got slower |
 
 Each peer has a separate environment. Results go to `build/bench/`: `results.json`, `table.md` and the

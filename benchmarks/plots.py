@@ -107,13 +107,18 @@ def ratios(results: Results) -> Any:
         above = [c.ratio.high - c.ratio.median for c in mine]
         y = [heights[c.case] - shift for c in mine]
         axes.errorbar(middles, y, xerr=[below, above], fmt="", ls="none", ms=4, lw=1, **look(peer))
-    axes.axvline(1, color="black", lw=1)
+    axes.axvline(1, color="black", lw=1, zorder=0.5)
     axes.set_xscale("log")
     axes.set_yticks(list(heights.values()), [""] * len(names))
     axes.set_ylim(-len(names) + 0.3, 0.8)
     for name, text in readable_names(names).items():
         place = axes.get_yaxis_transform()
-        axes.text(0.01, heights[name] + 0.28, text, transform=place, fontsize=7.5, va="center")
+        # The line at 1 does not strike the text through.
+        clear = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+        height = heights[name] + 0.28
+        axes.text(
+            0.01, height, text, transform=place, fontsize=7.5, va="center", bbox=clear, zorder=1
+        )
     axes.xaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("peer is better  ←  ratio  →  this project is better")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False)
@@ -168,18 +173,23 @@ def start(results: Results) -> Any:
     names = [name for name in names if spread_of(results, name, peers.OURS)]
     if not names:
         return None
-    rows = -(-len(names) // 2)
-    figure, grid = plt.subplots(rows, 2, figsize=(8, 1.9 * rows), squeeze=False)
-    for position, axes in enumerate(grid.flat):
-        if position < len(names):
-            bars(axes, results, names[position])
-        else:
-            axes.set_visible(False)
+    # One below the other, as narrow as a phone's column.
+    counts = [sum(bool(spread_of(results, name, p)) for p in results.peers()) for name in names]
+    figure, grid = plt.subplots(
+        len(names),
+        1,
+        figsize=(5.6, sum(0.7 + 0.22 * count for count in counts)),
+        height_ratios=[0.5 + 0.22 * count for count in counts],
+        squeeze=False,
+    )
+    texts = readable_names(names)
+    for axes, name in zip(grid.flat, names, strict=True):
+        bars(axes, results, name, texts[name])
     figure.tight_layout()
     return figure
 
 
-def bars(axes: Any, results: Results, name: str) -> None:
+def bars(axes: Any, results: Results, name: str, text: str) -> None:
     """Draw one case, with a bar for each peer, this project's on top."""
     found = [(p, s) for p in results.peers() if (s := spread_of(results, name, p))]
     for row, (peer, of) in enumerate(found):
@@ -187,5 +197,5 @@ def bars(axes: Any, results: Results, name: str) -> None:
         axes.barh(-row, of.median, xerr=error, color=LOOKS[peer][0], capsize=2, height=0.7)
     titles = [peers.BY_NAME[peer].title for peer, _ in found]
     axes.set_yticks(range(0, -len(found), -1), titles)
-    axes.set_title(f"{name}, {cases.BY_NAME[name].unit}", fontsize=9)
+    axes.set_title(f"{text}: {cases.BY_NAME[name].unit}", fontsize=9, loc="left", x=-0.3)
     axes.grid(visible=False, axis="y")

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from benchmarks import growth_report, page, plots, results, training_report
+from benchmarks import (
+    growth_report,
+    observation_report,
+    page,
+    plots,
+    results,
+    training_report,
+)
 from benchmarks.command import ROOT
+from benchmarks.wide import report as wide_report
 
 RESULTS = ROOT / "benchmarks/results.json"
 PAGE = ROOT / "docs/benchmarks.md"
@@ -16,8 +24,10 @@ def publish_page() -> None:
     if grown:
         growth_report.draw(grown, PICTURES)
     more = [
+        wide_report.section(*wide_report.read()),
         growth_report.section(grown, page.PLOTS),
         training_report.section(training_report.read()),
+        observation_report.section(observation_report.read()),
     ]
     PAGE.write_text(page.page(compared, plots.draw(compared, PICTURES), more))
     print(f"Published: {PAGE}, {PICTURES}.")

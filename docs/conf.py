@@ -60,6 +60,7 @@ autodoc_default_options = {"members": True}
 toc_object_entries_show_parents = "hide"
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
+napoleon_use_ivar = True
 
 
 def prepare_docstring(

@@ -42,6 +42,8 @@ def main() -> None:
         for number in range(HOSTS)
     ]
     texts = [host.communicate(timeout=100)[0] for host in hosts]
+    if any(host.returncode for host in hosts):
+        sys.exit("A host failed; its error is above.")
     lines = sorted(line for text in texts for line in text.splitlines())
     print("\n".join(lines))
     elements = [int(x) for line in lines for x in line.split(": ")[1].strip("[]").split(",")]

@@ -65,8 +65,8 @@ def test_the_ci_script_is_executable_and_valid_bash():
 
 def test_the_readme_example_runs():
     example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
-    program = example + "\nfollowing = next(it)\nassert first.shape == following.shape == (32,)\n"
-    program += "it.set_state(state)\nassert (next(it) == following).all()\n"
+    program = example + "\nassert first['label'].shape == (32,)\n"
+    program += "assert (next(it)['image'] == next(again)['image']).all()\n"
     subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=60)
 
 

@@ -15,7 +15,7 @@ import sys
 import textwrap
 
 COMMON = """
-import sys, tempfile, hashlib
+import contextlib, sys, tempfile
 import numpy as np
 try:
     from absl import flags
@@ -130,6 +130,158 @@ PROGRAMS = {
             data_source=source, sampler=grain.samplers.SequentialSampler(32),
             operations=[grain.transforms.Batch(8)])
         print(f"{model.evaluate(loader, verbose=0):.5f}")
+    """,
+    "keras on tensorflow": """
+        import os
+        os.environ["KERAS_BACKEND"] = "tensorflow"
+        import keras
+        import tensorflow as tf
+        import grain
+
+        keras.utils.set_random_seed(1)
+        x = np.random.RandomState(0).rand(32, 4).astype("float32")
+        y = x.sum(axis=1, keepdims=True)
+        batches = grain.MapDataset.source(list(zip(x, y))).shuffle(seed=1).batch(8)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        for data in (batches, batches.to_iter_dataset()):
+            history = model.fit(data, epochs=2, verbose=0)
+            print([f"{loss:.5f}" for loss in history.history["loss"]])
+        print([f"{row[0]:.5f}" for row in model.predict(batches, verbose=0)[:4]])
+        # As programs of tf.data read it.
+        signature = (tf.TensorSpec((None, 4), tf.float32), tf.TensorSpec((None, 1), tf.float32))
+        tensors = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=signature)
+        print([shown(pair[1].numpy()) for pair in tensors.prefetch(2)])
+    """,
+    "keras on torch": """
+        import os
+        os.environ["KERAS_BACKEND"] = "torch"
+        import torch
+        import keras
+        import grain
+
+        keras.utils.set_random_seed(1)
+        x = np.random.RandomState(0).rand(32, 4).astype("float32")
+        batches = grain.MapDataset.source(list(zip(x, x.sum(axis=1, keepdims=True)))).seed(1).batch(8)
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        for data in (batches.shuffle(), batches.to_iter_dataset()):
+            history = model.fit(data, epochs=2, verbose=0)
+            print([f"{loss:.5f}" for loss in history.history["loss"]])
+        print([f"{row[0]:.5f}" for row in model.predict(batches, verbose=0)[:4]])
+    """,
+    "torch": """
+        import torch
+        import grain
+        from torch.utils.data import DataLoader, IterableDataset
+
+        class Stream(IterableDataset):
+            def __init__(self, ds):
+                self.ds = ds
+            def __iter__(self):
+                return iter(self.ds)
+
+        ds = grain.MapDataset.range(10).shuffle(seed=1).map(lambda x: {"x": np.full(2, x)})
+        print([shown(batch["x"].numpy()) for batch in DataLoader(Stream(ds.to_iter_dataset()), batch_size=4)])
+        print([shown(batch["x"].numpy()) for batch in DataLoader(ds, batch_size=4)])
+        print([shown(batch) for batch in ds.map(lambda e: torch.tensor(e["x"]).numpy()).batch(3)])
+    """,
+    "kauldron": """
+        import dataclasses
+        import grain.python as grain
+        import kauldron.data.py as py
+
+        @dataclasses.dataclass(frozen=True)
+        class Scale(grain.MapTransform):
+            factor: int
+            def map(self, element):
+                return {"x": element["x"] * self.factor}
+
+        @dataclasses.dataclass(frozen=True)
+        class Noise(grain.RandomMapTransform):
+            def random_map(self, element, rng):
+                return {"x": element["x"] + rng.integers(0, 100)}
+
+        def rows(first, count):
+            return [{"x": np.arange(3) + first + i} for i in range(count)]
+
+        def source(first, count, **options):
+            return py.DataSource(data_source=rows(first, count), **options)
+
+        for options in (
+            {"shuffle": True, "batch_size": 4, "num_epochs": 2},
+            {"shuffle": False, "batch_size": 4, "num_epochs": 1, "batch_drop_remainder": False},
+            {"shuffle": False, "batch_size": 4, "num_epochs": 1, "batch_drop_remainder": "pad"},
+        ):
+            ds = source(0, 10, transforms=[Scale(2), Noise()], seed=0, num_workers=0, **options)
+            print(len(ds), [shown(batch) for batch in ds])
+        parts = [source(0, 6, shuffle=True), source(100, 9, shuffle=True, transforms=[Noise()])]
+        mixed = py.Mix(parts, weights=[1, 2], seed=1, batch_size=3, num_epochs=1, num_workers=0)
+        print([shown(batch) for batch in mixed])
+        iterator = iter(mixed)
+        next(iterator)
+        print(type(iterator).__name__, len(mixed), mixed.element_spec)
+        if __name__ == "__main__":
+            worked = source(0, 10, shuffle=True, seed=0, num_workers=1, batch_size=5, num_epochs=1)
+            print([shown(batch) for batch in worked])
+    """,
+    "tfds": """
+        import tensorflow_datasets as tfds
+        import grain
+
+        class Numbers(tfds.core.GeneratorBasedBuilder):
+            VERSION = tfds.core.Version("1.0.0")
+            def _info(self):
+                features = {"x": tfds.features.Tensor(shape=(2,), dtype=np.float32),
+                            "label": tfds.features.ClassLabel(num_classes=3)}
+                return tfds.core.DatasetInfo(
+                    builder=self, features=tfds.features.FeaturesDict(features))
+            def _split_generators(self, manager):
+                return {"train": self._generate_examples(12), "test": self._generate_examples(3)}
+            def _generate_examples(self, count):
+                for i in range(count):
+                    yield i, {"x": np.array([i, i / 2], np.float32), "label": i % 3}
+
+        tfds.display_progress_bar(False)
+        with tempfile.TemporaryDirectory() as folder:
+            builder = Numbers(data_dir=folder, file_format="array_record")
+            with contextlib.redirect_stdout(sys.stderr):
+                builder.download_and_prepare()
+            source = builder.as_data_source(split="train")
+            ds = grain.MapDataset.source(source).shuffle(seed=1)
+            print(len(source), [shown(element) for element in ds.batch(5)])
+            loader = grain.DataLoader(
+                data_source=builder.as_data_source(split="test"),
+                sampler=grain.samplers.IndexSampler(3, shuffle=True, seed=2, num_epochs=2),
+                operations=[grain.transforms.Batch(2)])
+            print([shown(batch) for batch in loader])
+            split = builder.as_data_source(split="train[50%:]")
+            print([int(element["label"]) for element in grain.MapDataset.source(split)])
+    """,
+    "tutorial": """
+        import grain.python as grain
+        import jax
+
+        class Parse(grain.MapTransform):
+            def map(self, element):
+                return {"x": np.float32(element) / 7, "y": int(element) % 3}
+
+        class Augment(grain.RandomMapTransform):
+            def random_map(self, element, rng):
+                return {**element, "x": element["x"] + np.float32(rng.uniform())}
+
+        sampler = grain.IndexSampler(
+            20, shuffle=True, seed=45, num_epochs=1, shard_options=grain.NoSharding())
+        loader = grain.DataLoader(
+            data_source=np.arange(20), sampler=sampler, worker_count=0,
+            operations=[Parse(), Augment(), grain.Batch(6, drop_remainder=True)])
+        iterator = iter(loader)
+        first = next(iterator)
+        state = iterator.get_state()
+        rest = [shown(jax.tree.map(np.asarray, batch)) for batch in iterator]
+        iterator.set_state(state)
+        print(shown(first), rest == [shown(batch) for batch in iterator], rest)
+        print(sorted(__import__("json").loads(state)), repr(sampler))
     """,
     "orbax": """
         import grain

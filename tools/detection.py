@@ -5,9 +5,10 @@ Usage:
     python tools/detection.py page [--check]
 
 `run` runs the check meant for each faulty subject of `tests/hostile`, and all checks of each good
-subject, several times each. It adds the counts to the record
-`tests/hostile/detection.json`, from which `page` writes the page in the docs. A subject that has
-enough runs in the record is not run again unless `--again` is given.
+subject, until each has the given number of runs in the record `tests/hostile/detection.json`, from
+which `page` writes the page in the docs. The record is written after every few runs, so that `run`
+continues where it was stopped, and several of them may share the record. `--again` starts from
+nothing.
 """
 
 from __future__ import annotations
@@ -15,14 +16,19 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import contextlib
+import fcntl
 import functools
+import gc
 import importlib
+import itertools
 import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -30,7 +36,9 @@ RECORD = ROOT / "tests/hostile/detection.json"
 PAGE = ROOT / "docs/conformance-detection.md"
 RUNS = 100
 GROUP = 12
+STEP = 10
 GOOD = "good: "
+SUMMED = ("runs", "caught", "passed")
 # A race is found by preempting calls at every step of Python code, which leaves those inside of
 # extension modules to chance.
 LEAST_CAUGHT = {"check_concurrent_reads": 0.99}
@@ -45,120 +53,156 @@ correct subjects pass, on one machine under load. Each run makes the subject aga
 Entry = dict[str, Any]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Faulty:
+    """A subject with one fault, and the name of the check that must catch it."""
+
+    case: Any
+    by: str
+
+
+@functools.cache
 def subjects() -> dict[str, Any]:
     """Return the faulty subjects by name, and the cases of the good ones."""
     sys.path.insert(0, str(ROOT))
     from tests.hostile.good_cases import good_cases
     from tests.hostile.table import HOSTILE
 
-    faulty = {hostile.case.name: hostile for hostile in (*HOSTILE, *broken_executors())}
-    return {**faulty, **{f"{GOOD}{case.name}": case for case in good_cases()}}
-
-
-def broken_executors() -> list[Any]:
-    """Return the broken executors, which the tests of the core contain."""
-    from tests.hostile.table import Hostile
-
-    from grain.testing import Case
-
-    # Not a valid name for an import statement.
+    faulty = {hostile.case.name: hostile for hostile in HOSTILE}
+    good = {f"{GOOD}{case.name}": case for case in good_cases()}
+    # The executors are in the tests of the core, whose path is not valid in an import statement.
     tests = importlib.import_module("packages.grain-core.tests.testing.test_executor_checks")
-    return [
-        Hostile(
-            Case(
-                name=f"executor:{kind.__name__}",
-                kind="executor",
-                make=functools.partial(tests.broken.Opens, kind),
-                check_timeout=30.0,
-            ),
-            check,
-        )
-        for kind, check in tests.BROKEN.items()
-    ]
+    for kind, check in tests.BROKEN:
+        name = f"executor:{kind.__name__}"
+        if name in faulty:
+            name += f", {check.removeprefix('check_')}"
+        faulty[name] = Faulty(case=tests.broken_case(kind), by=check)
+    good |= {f"{GOOD}executor {case.name}": case for case in tests.GOOD}
+    return {**faulty, **good}
 
 
-def run_faulty(hostile: Any, runs: int) -> Entry:
-    """Run the check that must catch a subject."""
-    from grain.testing import CHECKS, Subject, check_one
+def run_once(subject: Any) -> Entry:
+    """Run the check that must catch a faulty subject, or all checks of a good one."""
+    from grain.testing import CHECKS, Subject, check_one, run
 
-    [check] = [check for check in CHECKS if check.name == hostile.by]
-    outcomes = [check_one(check, Subject(hostile.case)).ok for _ in range(runs)]
-    return {
-        "kind": hostile.case.kind.value,
-        "check": hostile.by,
-        "runs": runs,
-        "caught": outcomes.count(False),
-    }
-
-
-def run_good(case: Any, runs: int) -> Entry:
-    """Run all checks of a good subject."""
-    from grain.testing import run
-
-    reports = [run(case) for _ in range(runs)]
-    for report in reports:
-        if not report.ok:
-            print(report.table(), file=sys.stderr)
-    checks = {r.check for r in reports[0].results if r.outcome.value == "passed"}
-    passed = sum(report.ok for report in reports)
-    return {"kind": case.kind.value, "checks": len(checks), "runs": runs, "passed": passed}
+    if not is_good(subject):
+        [check] = [check for check in CHECKS if check.name == subject.by]
+        caught = not check_one(check, Subject(subject.case)).ok
+        return {
+            "kind": subject.case.kind.value,
+            "check": subject.by,
+            "runs": 1,
+            "caught": int(caught),
+        }
+    report = run(subject)
+    if not report.ok:
+        print(report.table(), file=sys.stderr, flush=True)
+    checks = sum(result.outcome.value == "passed" for result in report.results)
+    return {"kind": subject.kind.value, "checks": checks, "runs": 1, "passed": int(report.ok)}
 
 
-def run_here(names: list[str], runs: int) -> None:
-    """Run subjects in this process, and print an entry for each as JSON."""
+def is_good(subject: Any) -> bool:
+    """Return whether a subject is the case of a good one."""
+    return not hasattr(subject, "by")
+
+
+def add(first: Entry | None, second: Entry) -> Entry:
+    """Return the sum of the runs of two entries of the same subject.
+
+    Example:
+        >>> one = {"kind": "map-source", "check": "check_repr", "runs": 1, "caught": 1}
+        >>> add(one, {**one, "caught": 0})
+        {'kind': 'map-source', 'check': 'check_repr', 'runs': 2, 'caught': 1}
+    """
+    if first is None or first.get("check") != second.get("check"):
+        return second
+    sums = {key: first[key] + second[key] for key in SUMMED if key in second}
+    return {**second, **sums}
+
+
+def run_here(wanted: dict[str, int]) -> None:
+    """Run subjects in this process, as often as wanted; print entries as JSON."""
     with contextlib.suppress(ImportError):
         import resource
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # faulty subjects leak files
     known = subjects()
-    for name in names:
-        run = run_good if name.startswith(GOOD) else run_faulty
-        print(json.dumps([name, run(known[name], runs)]), flush=True)
+    gc.collect()
+    gc.freeze()  # checks of leaks collect garbage often
+    for name, runs in wanted.items():
+        for start in range(0, runs, STEP):
+            entry = None
+            for _ in range(start, min(start + STEP, runs)):
+                entry = add(entry, run_once(known[name]))
+            print(json.dumps([name, entry]), flush=True)
 
 
-def run_in_process(names: list[str], runs: int, keep: Callable[[str, Entry], None]) -> None:
-    """Run subjects in a process of its own."""
-    command = [sys.executable, "-W", "ignore", __file__, "here", *names, "--runs", str(runs)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+def run_in_process(wanted: dict[str, int]) -> None:
+    """Run subjects in a process of its own, and add their entries to the record."""
+
+    def add_entry(name: str, entry: Entry) -> None:
+        with changed_record() as record:
+            record[name] = add(record.get(name), entry)
+        print(name, record[name], flush=True)
+
+    command = [sys.executable, "-W", "ignore", __file__, "here", json.dumps(wanted)]
+    # Processes that start do not wait for the threads of BLAS, which no subject uses.
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("["):
-                keep(*json.loads(line))
+                add_entry(*json.loads(line))
     if process.returncode:
-        raise SystemExit(f"{', '.join(names)}: the process ended with {process.returncode}")
+        raise SystemExit(f"{', '.join(wanted)}: the process ended with {process.returncode}")
 
 
-def groups(names: list[str], known: dict[str, Any]) -> Iterator[list[str]]:
+@contextlib.contextmanager
+def changed_record() -> Iterator[dict[str, Entry]]:
+    """Yield the record to be changed, and write it, while no other process does so."""
+    with open(RECORD, "a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        record = read_record()
+        yield record
+        ordered = {name: record[name] for name in subjects() if name in record}
+        file.truncate(0)
+        file.write(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
+
+
+def groups(known: dict[str, Any], only: str) -> Iterator[list[str]]:
     """Yield the subjects of each process: good ones, and those that leave files or threads, alone."""
-    good = [name for name in names if name.startswith(GOOD)]
-    faulty = [name for name in names if name not in good]
-    leaking = [name for name in faulty if "leak" in known[name].by or "close" in known[name].by]
-    others = [name for name in faulty if name not in leaking]
+    names = [name for name in known if only.lower() in name.lower()]
+    alone = [
+        name
+        for name in names
+        if is_good(known[name])
+        or known[name].case.kind.value == "executor"
+        or re.search("leak|close", known[name].by)
+    ]
+    others = [name for name in names if name not in alone]
     yield from (others[start : start + GROUP] for start in range(0, len(others), GROUP))
-    yield from ([name] for name in (*leaking, *good))
+    yield from ([name] for name in alone)
 
 
 def run_all(runs: int, only: str, jobs: int, again: bool) -> int:
     """Run subjects and add them to the record; return 1 when one of them was missed."""
-    record = read_record()
-    known = subjects()
-    record = {name: record[name] for name in known if name in record}
-    wanted = [
-        name
-        for name in known
-        if only.lower() in name.lower() and (again or record.get(name, {}).get("runs", 0) < runs)
-    ]
 
-    def keep(name: str, entry: Entry) -> None:
-        record[name] = entry
-        print(name, entry, flush=True)
-        ordered = {name: record[name] for name in known if name in record}
-        RECORD.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
+    def run_group(names: list[str]) -> None:
+        record = read_record()
+        missing = {name: runs - record.get(name, {}).get("runs", 0) for name in names}
+        wanted = {name: count for name, count in missing.items() if count > 0}
+        if wanted:
+            run_in_process(wanted)
 
+    chosen = list(groups(subjects(), only))
+    if again:
+        with changed_record() as record:
+            for name in itertools.chain(*chosen):
+                record.pop(name, None)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(lambda names: run_in_process(names, runs, keep), groups(wanted, known)))
-    missed = list(shortfalls(record))
+        list(pool.map(run_group, chosen))
+    missed = list(shortfalls(read_record()))
     for line in missed:
         print(line)
     return 1 if missed else 0
@@ -166,7 +210,8 @@ def run_all(runs: int, only: str, jobs: int, again: bool) -> int:
 
 def read_record() -> dict[str, Entry]:
     """Return the record."""
-    found: dict[str, Entry] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    text = RECORD.read_text(encoding="utf-8") if RECORD.exists() else ""
+    found: dict[str, Entry] = json.loads(text) if text else {}
     return found
 
 
@@ -185,7 +230,7 @@ def page(record: dict[str, Entry]) -> str:
     good = {name: entry for name, entry in record.items() if "passed" in entry}
     lines = [
         INTRODUCTION,
-        f"{len(faulty)} of the faulty subjects have been measured:\n",
+        f"The {len(faulty)} faulty subjects, each with the check that must catch it:\n",
         "| kind | fault | check | caught |",
         "| --- | --- | --- | --- |",
     ]
@@ -193,7 +238,7 @@ def page(record: dict[str, Entry]) -> str:
         rate = f"{entry['caught']} of {entry['runs']}"
         lines.append(f"| {entry['kind']} | {fault(name)} | `{entry['check']}` | {rate} |")
     lines += [
-        f"\n{len(good)} of the correct subjects have been measured, each with all checks of its kind:\n",
+        f"\nThe {len(good)} correct subjects, each with all checks of its kind:\n",
         "| kind | subject | checks | passed |",
         "| --- | --- | --- | --- |",
     ]
@@ -221,19 +266,16 @@ def main(argv: list[str]) -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    for command in ("run", "here"):
-        given = commands.add_parser(command)
-        given.add_argument("--runs", type=int, default=RUNS)
-        if command == "here":
-            given.add_argument("names", nargs="+")
-        else:
-            given.add_argument("--only", default="")
-            given.add_argument("--jobs", type=int, default=1)
-            given.add_argument("--again", action="store_true")
+    given = commands.add_parser("run")
+    given.add_argument("--runs", type=int, default=RUNS)
+    given.add_argument("--only", default="")
+    given.add_argument("--jobs", type=int, default=1)
+    given.add_argument("--again", action="store_true")
+    commands.add_parser("here").add_argument("wanted", type=json.loads)
     commands.add_parser("page").add_argument("--check", action="store_true")
     arguments = parser.parse_args(argv)
     if arguments.command == "here":
-        run_here(arguments.names, arguments.runs)
+        run_here(arguments.wanted)
         return 0
     if arguments.command == "run":
         return run_all(arguments.runs, arguments.only, arguments.jobs, arguments.again)

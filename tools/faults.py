@@ -92,7 +92,7 @@ def interrupt(name: str, mode: str, count: int, seed: int, exhaust: bool) -> dic
 
 def drive(machine: str, examples: int, seed: int) -> dict[str, Any]:
     """Run examples of a state machine."""
-    from hypothesis import HealthCheck, settings
+    from hypothesis import HealthCheck, Phase, settings
     from hypothesis import seed as seeded
     from hypothesis.stateful import run_state_machine_as_test
 
@@ -101,6 +101,7 @@ def drive(machine: str, examples: int, seed: int) -> dict[str, Any]:
         stateful_step_count=20,
         deadline=None,
         database=None,
+        phases=[Phase.generate],  # Shrinking an example with worker processes takes long.
         suppress_health_check=list(HealthCheck),
     )
     kind = getattr(machines, machine)
@@ -108,7 +109,8 @@ def drive(machine: str, examples: int, seed: int) -> dict[str, Any]:
     try:
         run_state_machine_as_test(seeded(seed)(kind), settings=profile)
     except Exception as error:
-        bad.append(f"{machine}, seed {seed}: {type(error).__name__}: {error}")
+        example = "\n".join(getattr(error, "__notes__", ()))
+        bad.append(f"{machine}, seed {seed}: {type(error).__name__}: {error}\n{example}")
     return {"examples": examples, "bad": bad}
 
 
@@ -194,7 +196,7 @@ def run_all(scale: float, seed: int, only: set[str], processes: int) -> list[dic
             words = {k: v for k, v in result.items() if isinstance(v, int | str)}
             print(f"{number + 1}/{len(running)}", words, flush=True)
             for line in result["bad"]:
-                print("  BAD", line[:600], flush=True)
+                print("  BAD", line[:4000], flush=True)
     return found
 
 

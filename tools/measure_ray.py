@@ -8,7 +8,6 @@ one counts: other load only makes a round slower.
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import os
 import pathlib
@@ -28,15 +27,6 @@ from grain.sharding import ShardOptions
 ROOT = pathlib.Path(__file__).parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
 HOSTS = 4
-
-
-class LongTasks(grain_ray.RayExecutor):
-    """Tasks of about ten elements of the slow function, also where other programs make it take longer."""
-
-    @property
-    def costs(self) -> Any:
-        """The cost model, with longer tasks."""
-        return dataclasses.replace(super().costs, block_seconds=0.5)
 
 
 def slow_function(x: int) -> np.ndarray:
@@ -160,11 +150,14 @@ def main(rounds: int = 3, cases: str = "function,batches,hosts") -> int:
             "processes": "processes",
             "ray": grain_ray.RayExecutor(address=cluster.address, num_workers=2),
         }
-        longer = executors | {"ray": LongTasks(address=cluster.address, num_workers=2)}
         numbers = grain.MapDataset.range(10**6)
         run: dict[str, Callable[[], None]] = {
             "function": lambda: compare(
-                "function", numbers.map(slow_function).to_iter_dataset(), longer, (60, 400), rounds
+                "function",
+                numbers.map(slow_function).to_iter_dataset(),
+                executors,
+                (60, 400),
+                rounds,
             ),
             "batches": lambda: compare(
                 "batches",

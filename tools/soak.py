@@ -220,7 +220,7 @@ def lose_a_worker() -> None:
     ):
         warnings.simplefilter("always")
         first = next(iterator)
-        os.kill(min(set(children()) - permanent), signal.SIGKILL)
+        os.kill(max(set(children()) - permanent), signal.SIGKILL)
         assert [first, *iterator] == list(range(20_000))
     assert all("was lost" in str(warning.message) for warning in caught), caught
 
@@ -243,10 +243,15 @@ ROUNDS: list[Callable[[], None]] = [
 # --- counting ----------------------------------------------------------------------------------
 
 
-def children() -> list[int]:
-    """Return the processes that this one has started."""
-    with open(f"/proc/self/task/{os.getpid()}/children") as file:
-        return [int(word) for word in file.read().split()]
+def children(pid: int | None = None) -> list[int]:
+    """Return the processes that a process, by default this one, has started, and those that they have."""
+    pid = pid or os.getpid()
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            own = [int(word) for word in file.read().split()]
+    except FileNotFoundError:  # It has exited meanwhile.
+        return []
+    return [found for child in own for found in (child, *children(child))]
 
 
 def memory_of(pid: int) -> int:

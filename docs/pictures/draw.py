@@ -212,7 +212,15 @@ def packing() -> Picture:
 LAYERS: list[tuple[str, list[tuple[str, str]]]] = [
     ("#ddd6fe", [("cli", "commands"), ("testing", "conformance kit")]),
     ("#ddd6fe", [("python, experimental", "collections of public names")]),
-    (AMBER, [("loader", "DataLoader"), ("checkpoint", "files, Orbax"), ("plugins", "registry")]),
+    (
+        AMBER,
+        [
+            ("loader", "DataLoader"),
+            ("checkpoint", "files, Orbax"),
+            ("observe", "telemetry"),
+            ("plugins", "registry"),
+        ],
+    ),
     (GREEN, [("execution", "plan, executors, worker sessions, transport")]),
     (BLUE, [("dataset", "nodes and iterators, one file per operation")]),
     (PALE, [("tree", "trees of arrays"), ("memory", "allocator, buffer pool")]),

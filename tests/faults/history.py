@@ -22,6 +22,20 @@ def plain_state(state: Any) -> Any:
     return json.loads(state if isinstance(state, bytes) else json.dumps(state))
 
 
+def _without_past(state: Any) -> Any:
+    """Return a state without the fields of a cache that depend on what its iterator has read before.
+
+    An iterator whose cache is full keeps it in `set_state`, as in google/grain 0.2.18.
+    """
+    if isinstance(state, list):
+        return [_without_past(item) for item in state]
+    if not isinstance(state, dict):
+        return state
+    if "cache_filled" in state:
+        return {"position": state["position"]}
+    return {key: _without_past(item) for key, item in state.items()}
+
+
 def raw_state(state: Any, like: Any) -> Any:
     """Return a plain state in the form that `set_state` takes, which is that of `like`."""
     return json.dumps(state).encode() if isinstance(like, bytes) else state
@@ -43,9 +57,10 @@ class Stream:
 
     def positions(self, state: Any) -> set[int]:
         """Return the positions that a state belongs to."""
-        state = plain_state(state)
-        found = {position for position, known in enumerate(self.states) if known == state}
-        return found | ({len(self.elements)} if state == self.end else set())
+        state = _without_past(plain_state(state))
+        known = [_without_past(state) for state in (*self.states, self.end)]
+        last = len(self.elements)
+        return {min(position, last) for position, one in enumerate(known) if one == state}
 
 
 def record(dataset: Any) -> Stream:

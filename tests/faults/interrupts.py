@@ -27,19 +27,33 @@ from types import FrameType
 from typing import Any
 
 import grain
+from grain.execution.processes.template_client import start_early
 
 from .history import BrokenHistory, Checker, Stream, close, raw_state
 
 _LIBRARY = str(Path(grain.__file__).parent)
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib")
-# Half-imported modules are the interpreter's business, and so is the recursion guard of `repr`, which
-# keeps "..." for ever when it is interrupted (in `dataclasses` and `reprlib`).
-_NOT_INTERRUPTED = ("importlib", "dataclasses.py", "reprlib.py", "linecache.py", "warnings.py")
+# Half-imported modules are the interpreter's business, and so are the recursion guard of `repr`, which
+# keeps "..." for ever when it is interrupted (in `dataclasses` and `reprlib`), and the registry of
+# finalizers, which forgets one that it was about to call (in `weakref`).
+_NOT_INTERRUPTED = (
+    "importlib",
+    "dataclasses.py",
+    "reprlib.py",
+    "linecache.py",
+    "warnings.py",
+    "weakref.py",
+)
+# The interpreter drops an interrupt that strikes as one of these starts, and the call with it.
+_FINALIZERS = {"__del__", "end_when_collected"}
 _BLOCKING = {
     "accept", "acquire", "connect", "join", "poll", "read", "recv", "recv_into", "recvmsg",
     "recvmsg_into", "select", "send", "sendall", "sendmsg", "sleep", "wait", "waitid", "waitpid",
     "write",
 }  # fmt: skip
+# The interpreter drops the result of a call that is interrupted while it returns; if that is a descriptor,
+# it stays open, and no program can close it.
+_LOST_WITH_THEIR_RESULT = {"recvmsg_into", "recvmsg"}
 HANG_SECONDS = 30.0
 SETTLE_SECONDS = 20.0
 
@@ -83,13 +97,16 @@ class Injector:
         if event == "c_call":
             if argument.__name__ not in _BLOCKING:
                 return
-        elif event not in ("call", "c_return"):
+        elif event == "c_return":
+            if argument.__name__ in _LOST_WITH_THEIR_RESULT:
+                return
+        elif event != "call":
             return
         code = frame.f_code
         name = code.co_filename
         if not name.startswith((_LIBRARY, _STANDARD_LIBRARY)) or code.co_name == "<module>":
             return
-        if any(part in name for part in _NOT_INTERRUPTED) or code.co_name == "__del__":
+        if any(part in name for part in _NOT_INTERRUPTED) or code.co_name in _FINALIZERS:
             return
         self.seen += 1
         if self._left is None:
@@ -136,7 +153,11 @@ def children(pid: int | str = "self") -> set[int]:
 
 
 def held() -> dict[str, int]:
-    """Count what this process holds: threads, descriptors, child processes."""
+    """Count what this process holds: threads, descriptors, child processes.
+
+    The process that forks the workers of the next pool is always among them, also before there is a pool.
+    """
+    start_early()
     return {
         "threads": len(os.listdir("/proc/self/task")),
         "descriptors": len(os.listdir("/proc/self/fd")),
@@ -279,7 +300,8 @@ class _Round:
 
 
 @contextlib.contextmanager
-def _counting_swallowed(tally: Tally) -> Iterator[None]:
+def counting_swallowed(tally: Tally) -> Iterator[None]:
+    """Count interrupts that the interpreter reports and drops, as it does in finalizers."""
     before = sys.unraisablehook
 
     def count(unraisable: Any) -> None:
@@ -322,7 +344,7 @@ def play(
     current: _Round | None = _Round(make, stream, injector)
     failure: str | None = None
     try:
-        with no_hang(hang_seconds), _counting_swallowed(tally):
+        with no_hang(hang_seconds), counting_swallowed(tally):
             current.run(prefetch, jumps)
     except KeyboardInterrupt:
         raise  # A real one.

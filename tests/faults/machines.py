@@ -21,8 +21,6 @@ from .history import Checker, Stream, close, record
 from .interrupts import Injector, children, no_hang
 from .pipelines import INLINE, PIPELINES, THREADS
 
-# Where interrupts strike.
-INTERRUPTED = {"inline"}
 MODES = st.sampled_from(["inline", "inline", "threads", "threads", "1 worker", "2 workers"])
 
 
@@ -140,7 +138,7 @@ class IteratorMachine(RuleBasedStateMachine):
             os.kill(alive[which % len(alive)], signal.SIGKILL)
             self.wounded = True
 
-    @precondition(lambda self: not self.closed and self.mode in INTERRUPTED)
+    @precondition(lambda self: not self.closed)
     @rule(boundary=st.integers(1, 400))
     def interrupt(self, boundary: int) -> None:
         assert self.checker is not None

@@ -13,12 +13,8 @@ pytestmark = pytest.mark.skipif(
     "not sys.platform.startswith('linux')", reason="needs /proc and limits of processes"
 )
 
-# After an error of an element below a batch, the state is after the elements of the unfinished batch, as in
-# google/grain 0.2.18.
-KNOWN_DEFECTS = {"transient error below a batch"}
 
-
-@pytest.mark.parametrize("kind", [kind for kind in schedules.KINDS if kind not in KNOWN_DEFECTS])
+@pytest.mark.parametrize("kind", schedules.KINDS)
 def test_faults_of_the_machine_lose_nothing(kind: str) -> None:
     report = schedules.run_apart(kind, 7, 5)
     assert not report.bad, "\n".join(report.bad)

@@ -1,18 +1,19 @@
 """Ctrl-C at any boundary: an iterator continues exactly, or is closed with a clear error.
 
-A seeded sample of boundaries of pipelines read in the consumer's thread. `nox -s faults` interrupts every
-boundary, also of pipelines read by threads and worker processes.
+A seeded sample of boundaries of pipelines read in the consumer's thread, by threads and by worker processes.
+`nox -s faults` interrupts every boundary.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import zlib
 
 import pytest
 
 from . import interrupts
-from .history import Stream, record
+from .history import Checker, Stream, close, record
 from .pipelines import LOADERS, PIPELINES, build
 
 pytestmark = [
@@ -45,7 +46,64 @@ def test_an_interrupted_iterator_continues_exactly(name: str) -> None:
     check(name, "inline", 8)
 
 
+@pytest.mark.parametrize("name", [*PIPELINES, *LOADERS])
+def test_an_interrupted_iterator_with_threads_continues_exactly(name: str) -> None:
+    check(name, "threads", 4)
+
+
+@pytest.mark.parametrize("name", [*PIPELINES, *LOADERS])
+def test_an_interrupted_iterator_with_workers_continues_exactly(name: str) -> None:
+    check(name, "workers", 2)
+
+
 @pytest.mark.parametrize("mode", ["inline executor", "threads executor"])
 @pytest.mark.parametrize("name", ["filter and batch", "user iterator", "interleave streams"])
 def test_an_interrupted_session_continues_exactly(name: str, mode: str) -> None:
     check(name, mode, 8)
+
+
+def interrupted(name: str, mode: str, position: int, boundary: int) -> Checker | None:
+    """Return an iterator at a position whose `next` was interrupted; None if it was over before that."""
+    checker = Checker(stream(name), iter(build(name, mode)))
+    checker.jump(position)
+    try:
+        checker.accept(interrupts.Injector([boundary])(next, checker.iterator))
+    except KeyboardInterrupt:
+        return checker
+    close(checker.iterator)
+    return None
+
+
+@pytest.mark.parametrize("mode", ["inline", "inline executor"])
+@pytest.mark.parametrize("name", PIPELINES)
+def test_the_next_call_after_an_interrupt_may_be_any(name: str, mode: str) -> None:
+    elements = len(stream(name).elements)
+    if not elements:
+        pytest.skip("it has no element")
+    position, boundary = min(1, elements - 1), 1
+    while (checker := interrupted(name, mode, position, boundary)) is not None:
+        if boundary % 2:
+            close(checker.iterator)
+            checker.check_state()
+        else:
+            checker.jump(min(position + 1 + boundary // 2 % 2, elements))
+            checker.check_state()
+            checker.finish()
+            close(checker.iterator)
+        boundary += 1 + boundary // 20
+    assert boundary > 1
+
+
+def test_a_dropped_iterator_ends_its_workers_in_spite_of_interrupts() -> None:
+    before = interrupts.held()
+    for boundary in range(1, 200, 7):
+        iterators = [iter(build("range", "workers"))]
+        next(iterators[0])
+        injector = interrupts.Injector([boundary])
+        tally = interrupts.Tally()
+        with interrupts.counting_swallowed(tally), contextlib.suppress(KeyboardInterrupt):
+            injector(iterators.clear)
+        assert not interrupts.wait_for_release(before), injector.fired
+        if injector.left_over:
+            break
+    assert boundary > 1

@@ -122,7 +122,7 @@ def test_listing_reports_every_plugin_with_its_own_status(environment: Environme
         "duplicate_b": "grain-duplicate_a 1.5",
     }.items():
         assert words in plugins[name]["reason"]
-        assert plugins[name]["fix"].startswith("pip ")
+        assert plugins[name]["fix"].removeprefix("uv ").startswith("pip ")
     assert plugins["heavy"]["eager_imports"] == ["heavy_dependency"]
     assert plugins["good"]["eager_imports"] == []
 

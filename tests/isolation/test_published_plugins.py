@@ -34,6 +34,11 @@ def all_plugins(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return made
 
 
+def requirement_of(known: KnownPlugin) -> str:
+    """Return what installs a plugin where its package is not beside that of the core."""
+    return f"grain-core[{known.name}]>=1,<2"
+
+
 def listed(environment: Environment) -> dict[str, dict]:
     done = environment.grain("plugins", "list", "--json")
     assert (done.returncode, done.stderr) == (0, "")
@@ -51,7 +56,7 @@ def test_a_name_of_a_missing_plugin_raises_with_the_install_command(
             "except ImportError as error:\n"
             "    print(error)\n"
         )
-        assert known.install in printed
+        assert requirement_of(known) in printed
         assert known.distribution in printed
 
 
@@ -82,7 +87,10 @@ def test_the_core_and_a_published_plugin_agree_on_its_names(
     }
     assert plugin["distribution"] == known.distribution
     assert provided == {field: sorted(getattr(known, field)) for field in provided}
-    assert {spec["install"] for spec in plugin["provides"]} <= {"", known.install}
+    assert {spec["install"] for spec in plugin["provides"]} <= {
+        "",
+        f'pip install "{requirement_of(known)}"',
+    }
     assert all(spec["summary"] for spec in plugin["provides"])
 
 

@@ -92,9 +92,8 @@ DIFFERENCES = (
     ),
     Difference(
         facts=("error_none_in_rebatch",),
-        reason="Batches of different structure are a ValueError that shows both, not an IndexError "
-        "about a list.",
-        holds=_raises("ValueError"),
+        reason="A batch without arrays is a TypeError that says so, not an IndexError about a list.",
+        holds=_raises("TypeError"),
     ),
 )
 

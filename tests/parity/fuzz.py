@@ -2,109 +2,39 @@
 
     python -m tests.parity.fuzz --reference PYTHON --seconds 600 --seed 1
 
-Both sides are processes that observe programs; see `programs.py`. Differences that are deliberate are listed
-in `EXPECTED` with the row of docs/differences.md that describes them.
+Both sides are processes that observe programs; see `programs.py`. Deliberate differences are listed in
+`program_differences.py` with the row of docs/differences.md that describes them.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
+import importlib
 import json
 import pathlib
-import random
 import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import programs
-from .encoding import difference
+from . import program_results
+from .program_differences import Found, expected_row, first_difference, first_different_element
+from .program_results import worker_count
+from .programs import Program, programs_of
+from .wrong_call_differences import differences
+from .wrong_calls import observe_wrong_calls
 
 # Seconds, on a machine that does other work as well.
 _PATIENCE = 20.0
+_PATIENCE_WITH_WORKERS = 120.0
+_READY = "ready\n"
+
+# In the place of a program: all wrong calls.
+WRONG_CALLS: Program = {"calls": "wrong"}
 
 ROOT = pathlib.Path(__file__).parents[2]
-
-
-def steps_of(program: programs.Program) -> list[list[Any]]:
-    """Return all steps of a program, those of map datasets first."""
-    return [*program["steps"], *program.get("iter", {}).get("steps", [])]
-
-
-def _kinds(program: programs.Program) -> list[str]:
-    return [step[0] for step in steps_of(program)]
-
-
-def _nones(program: programs.Program) -> bool:
-    """Return whether elements of the program may be None."""
-    made = any(step[:2] == ["map", "none"] for step in steps_of(program))
-    kinds = _kinds(program)
-    return made or "filter" in kinds or "flat_map" in kinds
-
-
-def _batches(program: programs.Program) -> bool:
-    kinds = _kinds(program)
-    return "batch" in kinds or "rebatch" in kinds
-
-
-# Deliberate differences: the row of docs/differences.md, and whether a program may show it.
-EXPECTED: list[tuple[str, Callable[[programs.Program, dict[str, Any], dict[str, Any]], bool]]] = []
-
-
-def expected(row: str) -> Callable[[Any], Any]:
-    """Register the condition of a deliberate difference."""
-
-    def register(condition: Any) -> Any:
-        EXPECTED.append((row, condition))
-        return condition
-
-    return register
-
-
-def _fails(observed: dict[str, Any]) -> bool:
-    return "build" in observed or "iter" in observed or '["error"' in json.dumps(observed)
-
-
-@expected("errors: a type or a place that says more")
-def _both_fail(program: Any, here: dict[str, Any], there: dict[str, Any]) -> bool:
-    """Both fail; what comes before a failure in the stream is compared by `compare_observed`."""
-    return ("build" in here or "iter" in here) and _fails(there)
-
-
-@expected("None among numbers or texts in a batch; numbers and dictionaries in one batch")
-def _none_in_a_batch(program: Any, here: dict[str, Any], there: dict[str, Any]) -> bool:
-    return _nones(program) and _batches(program)
-
-
-@expected("None among numbers or texts in a batch; numbers and dictionaries in one batch")
-def _different_structures_in_a_batch(program: Any, here: Any, there: Any) -> bool:
-    joins = {"mix", "concatenate", "interleave"} & set(_kinds(program))
-    return bool(joins) and _batches(program) and (_fails(here) or _fails(there))
-
-
-@expected("`repeat` of an interleave of more datasets than its cycle length")
-def _repeated_interleave(program: Any, here: Any, there: Any) -> bool:
-    kinds = _kinds(program)
-    return "interleave" in kinds and "repeat" in kinds[kinds.index("interleave") :]
-
-
-@expected("reading an empty dataset")
-def _empty(program: Any, here: dict[str, Any], there: dict[str, Any]) -> bool:
-    return here.get("length") == 0 or there.get("length") == 0
-
-
-@expected("random maps and window shuffles in late epochs of a slice of an endless dataset")
-def _far_window(program: Any, here: dict[str, Any], there: dict[str, Any]) -> bool:
-    kinds = set(_kinds(program))
-    return "repeat" in kinds and bool(kinds & {"window_shuffle", "random_map"}) and not _fails(here)
-
-
-@expected("a rebatch of batches with different structures, of different lengths, or empty")
-def _uneven_rebatch(program: Any, here: dict[str, Any], there: dict[str, Any]) -> bool:
-    kinds = _kinds(program)
-    return "rebatch" in kinds and _fails(there)
 
 
 class Side:
@@ -115,7 +45,7 @@ class Side:
         self._process: subprocess.Popen[str] | None = None
 
     def _start(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [self._python, "-m", "parity.fuzz", "--serve"],
             cwd=ROOT / "tests",
             stdin=subprocess.PIPE,
@@ -123,15 +53,26 @@ class Side:
             stderr=subprocess.DEVNULL,
             text=True,
         )
+        assert process.stdout is not None
+        # Imports take long on a machine that does other work.
+        if process.stdout.readline() != _READY:
+            raise RuntimeError(f"{self._python} cannot import the programs; run it with --serve.")
+        return process
 
-    def ask(self, **request: Any) -> Any:
-        """Return the answer to a request; None if there is none after some time."""
+    def send(self, program: Program, **request: Any) -> None:
+        """Send a request."""
         self._process = self._process or self._start()
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.write(json.dumps({"program": program, **request}) + "\n")
         self._process.stdin.flush()
-        ready, _, _ = select.select([self._process.stdout], [], [], _PATIENCE)
+
+    def receive(self, program: Program, *, slow: bool = False) -> Any:
+        """Return the answer to the last request; None if there is none after some time."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        slow = slow or program == WRONG_CALLS or worker_count(program) > 0
+        patience = _PATIENCE_WITH_WORKERS if slow else _PATIENCE
+        ready, _, _ = select.select([self._process.stdout], [], [], patience)
         line = self._process.stdout.readline() if ready else ""
         if not line:
             self.close()
@@ -146,96 +87,128 @@ class Side:
             self._process = None
 
 
+def _parse_flags() -> None:
+    """Parse the flags of absl, without which the reference starts no workers."""
+    try:
+        flags = importlib.import_module("absl.flags")
+    except ModuleNotFoundError:
+        return
+    flags.FLAGS(sys.argv[:1])
+
+
 def serve() -> None:
     """Answer requests, one per line, until the input ends."""
     answers = sys.stdout
     sys.stdout = sys.stderr  # What a library prints is no answer.
+    _parse_flags()
+    answers.write(_READY)
+    answers.flush()
     for line in sys.stdin:
         request = json.loads(line)
-        if "states" in request:
-            answer: Any = programs.resume_program(request["program"], request["states"])
+        if request["program"] == WRONG_CALLS:
+            answer: Any = dict(observe_wrong_calls())
+        elif "states" in request:
+            answer = program_results.resume_program(request["program"], request["states"])
         else:
-            answer = programs.observe_program(request["program"])
+            answer = program_results.observe_program(request["program"])
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
 
-def compare_observed(program: Any, here: Any, there: Any) -> str | None:
-    """Return the first difference between two observations that is not deliberate."""
-    found = _first_difference(here, there)
-    if found is None or any(condition(program, here, there) for _, condition in EXPECTED):
-        return None
-    return found
+class Comparison:
+    """Counts of compared programs, and the processes that observe them."""
 
+    def __init__(self, reference: str):
+        self._here, self._there = Side(sys.executable), Side(reference)
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.rows: collections.Counter[str] = collections.Counter()
 
-def _first_difference(here: Any, there: Any) -> str | None:
-    # States are restored on the other side instead: after the end of a parent their positions may differ.
-    for name in ("build", "length", "single", "iter", "elements"):
-        found = difference(there.get(name), here.get(name), name)
-        if found:
+    def close(self) -> None:
+        """End both processes."""
+        self._here.close()
+        self._there.close()
+
+    def compare(self, program: Program) -> str | None:
+        """Return the first difference of a program that is not deliberate."""
+        self.counts["programs"] += 1
+        self.counts["with workers"] += worker_count(program) > 0
+        for side in (self._here, self._there):
+            side.send(program)
+        here, there = self._here.receive(program), self._there.receive(program)
+        if there is None:
+            # An endless loop there: a repeat of an iter dataset without elements.
+            self.counts["without an answer there"] += 1
+            return None
+        if here is None:
+            self._here.send(program)
+            here = self._here.receive(program, slow=True)
+        if here is None:
+            return "no answer here"
+        found = first_difference(program, there, here)
+        if found is None and "elements" in there and not worker_count(program):
+            found = self._exchange(program, there, here)
+        return self._unexpected(found)
+
+    def compare_wrong_calls(self) -> list[str]:
+        """Return a line for each wrong call whose result differs and should not."""
+        for side in (self._here, self._there):
+            side.send(WRONG_CALLS)
+        here, there = self._here.receive(WRONG_CALLS), self._there.receive(WRONG_CALLS)
+        self.counts["calls"] = len(there or {})
+        return sorted(differences(there, here)) if here and there else ["wrong calls: no answer"]
+
+    def _unexpected(self, found: Found | None) -> str | None:
+        if found is None:
+            return None
+        row = expected_row(found)
+        if row is None:
             return str(found)
-    return None
+        self.rows[row] += 1
+        return None
+
+    def _exchange(self, program: Program, there: Any, here: Any) -> Found | None:
+        """Restore the states of each side on the other, through JSON."""
+        elements = there["elements"]
+        if elements and program_results.is_failure(elements[-1]):
+            return None
+        self.counts["resumed both ways"] += 1
+        self._here.send(program, states=there["states"])
+        self._there.send(program, states=here["states"])
+        answers = {"here": self._here.receive(program), "there": self._there.receive(program)}
+        for where, answer in answers.items():
+            for position, resumed in (answer or {}).items():
+                wanted = elements[int(position) :]
+                place = f"resumed {where} from {position}"
+                pair = (wanted, resumed) if where == "here" else (resumed, wanted)
+                found = first_different_element(program, place, *pair)
+                if found is not None:
+                    return found
+        return None
 
 
-def programs_of(seed: int) -> Iterator[programs.Program]:
-    """Return an endless stream of random programs."""
-    rng = random.Random(seed)
-    while True:
-        yield programs.random_program(rng)
-
-
-def _ends_in_failure(elements: list[Any]) -> bool:
-    last = elements[-1] if elements else None
-    return isinstance(last, list) and last[:1] == ["error"] and len(last) == 2
-
-
-def _exchange(program: Any, here: Side, there: Side, mine: Any, theirs: Any) -> str | None:
-    """Restore the states of each side on the other, through JSON; return the first difference."""
-    sides = [("here", here, theirs["states"])]
-    if not {"concat", "rebatch"} & set(_kinds(program)):
-        # Some states of the reference do not survive JSON; see `record.LOST_IN_JSON`.
-        sides.append(("there", there, mine["states"]))
-    for where, side, states in sides:
-        answer = side.ask(program=program, states=states)
-        for position, elements in (answer or {}).items():
-            wanted = theirs["elements"][int(position) :]
-            found = difference(wanted, elements, f"resumed {where} from {position}")
-            if found:
-                return str(found)
-    return None
-
-
-def fuzz(reference: str, seconds: float, seed: int) -> int:
+def fuzz(reference: str, seconds: float, seed: int, workers: float) -> int:
     """Compare random programs for some time; print and count the differences."""
-    here, there = Side(sys.executable), Side(reference)
-    started, count, resumed, hangs, differences = time.monotonic(), 0, 0, 0, 0
+    comparison = Comparison(reference)
+    started, found = time.monotonic(), 0
     try:
-        for program in programs_of(seed):
+        problems = comparison.compare_wrong_calls()
+        for line in problems:
+            print(line, flush=True)
+        found += len(problems)
+        for program in programs_of(seed, workers):
             if time.monotonic() - started > seconds:
                 break
-            count += 1
-            mine, theirs = here.ask(program=program), there.ask(program=program)
-            problem = None
-            if mine is None or theirs is None:
-                hangs += theirs is None
-                problem = "no answer here" if mine is None and theirs is not None else None
-            else:
-                problem = compare_observed(program, mine, theirs)
-                same = mine.get("elements") == theirs.get("elements") and "elements" in mine
-                if problem is None and same and not _ends_in_failure(mine["elements"]):
-                    resumed += 1
-                    problem = _exchange(program, here, there, mine, theirs)
+            problem = comparison.compare(program)
             if problem:
-                differences += 1
+                found += 1
                 print(json.dumps(program), problem, sep="\n    ", flush=True)
     finally:
-        here.close()
-        there.close()
-    print(
-        f"{count} programs, {resumed} resumed both ways, {hangs} without an answer there, "
-        f"{differences} differences (seed {seed})"
-    )
-    return differences
+        comparison.close()
+        for row, count in comparison.rows.most_common():
+            print(f"{count:7} deliberate: {row}")
+        counts = ", ".join(f"{count} {name}" for name, count in comparison.counts.items())
+        print(f"{counts}, {found} differences (seed {seed})", flush=True)
+    return found
 
 
 if __name__ == "__main__":
@@ -244,8 +217,15 @@ if __name__ == "__main__":
     parser.add_argument("--reference", help="a Python that has google/grain installed")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--workers", type=float, default=0.02, help="share of programs with workers"
+    )
     arguments = parser.parse_args()
     if arguments.serve:
         serve()
     else:
-        sys.exit(1 if fuzz(arguments.reference, arguments.seconds, arguments.seed) else 0)
+        sys.exit(
+            1
+            if fuzz(arguments.reference, arguments.seconds, arguments.seed, arguments.workers)
+            else 0
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import importlib
 import inspect
 import types
@@ -47,10 +48,40 @@ def describe(thing: Any) -> dict[str, Any]:
     if isinstance(thing, type) and issubclass(thing, enum.Enum):
         return {"kind": "enum", "members": {member.name: member.value for member in thing}}
     if isinstance(thing, type):
-        return {"kind": "class", "parameters": parameters_of(thing), "methods": _methods_of(thing)}
+        return {
+            "kind": "class",
+            "parameters": parameters_of(thing),
+            "methods": _methods_of(thing),
+            "bases": bases_of(thing),
+        }
     if callable(thing):
         return {"kind": "function", "parameters": parameters_of(thing)}
     return {"kind": "value"}
+
+
+@functools.cache
+def _public_classes() -> dict[type, str]:
+    """Return the public classes, each with the first of its names."""
+    found: dict[type, str] = {}
+    for module_name in MODULES:
+        module = importlib.import_module(module_name)
+        for name in sorted(n for n in dir(module) if not n.startswith("_")):
+            thing = getattr(module, name, None)
+            if isinstance(thing, type) and get_origin(thing) is None:
+                found.setdefault(thing, f"{module_name}.{name}")
+    return found
+
+
+def bases_of(cls: type) -> list[str]:
+    """Return the names of the public classes and builtins that a class is a subclass of."""
+    names = _public_classes()
+    ancestors = {base for base in cls.__mro__[1:] if base is not object}
+    found = {names.get(base) or base.__name__ for base in ancestors if _is_public(base)}
+    return sorted(found)
+
+
+def _is_public(base: type) -> bool:
+    return base in _public_classes() or base.__module__ == "builtins"
 
 
 def _methods_of(cls: type) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import importlib.util
 import json
@@ -22,8 +23,6 @@ NOT_OFFERED = {
     "grain.python.BatchOperation:disable_deprecation_message": "there is no message to disable",
     "grain.python.InMemoryDataSource:format": "an accident of inheriting a ShareableList",
     "grain.sources.SharedMemoryDataSource:format": "an accident of inheriting a ShareableList",
-    "grain.experimental.ParquetIterDataset:set_slice": "datasets are never cut in index",
-    "grain.python.experimental.ParquetIterDataset:set_slice": "datasets are never cut in index",
 }
 
 # Names that plugins provide, and the module that each requires.
@@ -105,6 +104,19 @@ def test_name_exists_and_takes_the_same_arguments(path: str) -> None:
     if expected["kind"] == "enum":
         assert found["members"].items() >= expected["members"].items()
     assert not incompatibilities(expected.get("parameters"), found.get("parameters"))
+
+
+def _base(name: str) -> Any:
+    return _find(name) if "." in name else getattr(builtins, name)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(name for name in REFERENCE if REFERENCE[name].get("bases", []))
+)
+def test_class_is_a_subclass_of_the_same_public_classes(path: str) -> None:
+    cls = _find(path)
+    missing = [name for name in REFERENCE[path]["bases"] if _base(name) not in cls.__mro__]
+    assert missing == []
 
 
 @pytest.mark.parametrize(

@@ -232,6 +232,20 @@ def test_every_epoch_of_a_repeated_interleave_is_like_the_first() -> None:
     assert found == [0, 1, 2, 10, 11, 12, 20, 21, 22] * 3
 
 
+def test_states_of_a_repeated_interleave_restore_in_every_epoch() -> None:
+    # In the reference they have the exhausted datasets of the epoch before.
+    parts = [grain.MapDataset.range(first, first + size) for first, size in ((0, 2), (10, 5))]
+    ds = grain.experimental.RepeatIterDataset(
+        grain.experimental.InterleaveIterDataset(parts, cycle_length=2), 2
+    )
+    expected, iterator = list(ds), iter(ds)
+    for taken in range(len(expected) + 1):
+        restored = iter(ds)
+        restored.set_state(iterator.get_state())
+        assert list(restored) == expected[taken:]
+        next(iterator, None)
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_number_of_prefetching_threads_changes_no_batch(threads: int) -> None:
     # The reference interleaves threads, each of which batches its own elements.
@@ -299,3 +313,48 @@ def test_an_elastic_iterator_can_be_checked_like_a_dataset() -> None:
 def test_datasets_are_not_cut_in_place() -> None:
     # The reference has `set_slice`.
     assert not hasattr(grain.MapDataset.range(3), "set_slice")
+
+
+def test_the_number_of_batches_of_an_endless_dataset_is_exact() -> None:
+    # In the reference it is 3074457345618258432: it divides as floats.
+    assert len(grain.MapDataset.range(5).repeat().batch(3)) == (2**63 - 1) // 3 + 1
+
+
+def test_more_epochs_than_fit_into_64_bits_can_be_repeated() -> None:
+    # The reference raises OverflowError.
+    ds = grain.MapDataset.range(3).repeat(2**70)
+    assert [ds[i] for i in (0, 4, 5)] == [0, 1, 2]
+
+
+def test_numpy_integers_are_options_too() -> None:
+    # The reference refuses them.
+    options = grain.ReadOptions(num_threads=np.int64(1), prefetch_buffer_size=np.int64(2))
+    assert list(grain.MapDataset.range(3).to_iter_dataset(options)) == [0, 1, 2]
+    sampler = grain.samplers.IndexSampler(
+        4, grain.sharding.NoSharding(), shuffle=True, num_epochs=1, seed=np.int64(1)
+    )
+    assert sorted(sampler[i].record_key for i in range(4)) == [0, 1, 2, 3]
+
+
+def test_an_array_of_indices_is_shuffled_at_once() -> None:
+    # The reference raises TypeError.
+    shuffle = grain.experimental.index_shuffle
+    found = shuffle(np.arange(6), 5, 1, 4)
+    assert found.tolist() == [shuffle(i, 5, 1, 4) for i in range(6)]
+
+
+def test_elements_without_a_first_dimension_cannot_be_rebatched() -> None:
+    # The reference cuts texts into pieces.
+    ds = grain.MapDataset.source(["ab", "cd"]).to_iter_dataset()
+    with pytest.raises(TypeError, match="needs batches"):
+        list(grain.experimental.RebatchIterDataset(ds, batch_size=1))
+
+
+@pytest.mark.parametrize("bins", [2**40, 2**70])
+def test_bins_take_memory_when_they_are_used(bins: int) -> None:
+    # The reference allocates all of them at once.
+    tokens = grain.MapDataset.range(6).map(lambda i: {"t": np.arange(i + 1)}).to_iter_dataset()
+    packed = grain.experimental.FirstFitPackIterDataset(
+        tokens, length_struct={"t": 6}, num_packing_bins=bins
+    )
+    assert sum(int((row["t_segment_ids"] > 0).sum()) for row in packed) == 21

@@ -467,3 +467,43 @@ def test_a_null_among_values_of_a_dictionary_is_none(tmp_path, values):
     assert list(ParquetDataSource(tmp_path / "t.parquet")) == list(dataset)
     whole = list(dataset.filter(lambda row: row["x"] is not None).batch(3))
     assert whole[0]["x"].tolist() == [value for value in values if value is not None]
+
+
+def ids(dataset) -> list[int]:
+    return [int(row["id"]) for row in dataset]
+
+
+@pytest.mark.parametrize(
+    ("sl", "expected"),
+    [
+        (slice(1, None, 2), [100, 300, 101, 301]),
+        (slice(2, 3), [200, 201]),
+        (slice(None), [0, 100, 200, 300, 1, 101, 201, 301]),
+    ],
+)
+@pytest.mark.parametrize("sequential", [False, True])
+def test_a_slice_of_the_files_is_kept(tmp_path, sl, expected, sequential):
+    dataset = ParquetIterDataset(files_of(tmp_path, [2, 2, 2, 2]))
+    dataset.set_slice(sl, sequential)
+    assert ids(dataset) == expected
+    assert len(dataset) == len(expected)
+    assert ids(pickle.loads(pickle.dumps(dataset))) == expected
+
+
+def test_slices_of_slices_add_up_and_leave_iterators_alone(tmp_path):
+    dataset = ParquetIterDataset(files_of(tmp_path, [2, 2, 2, 2]))
+    iterator = iter(dataset)
+    dataset.set_slice(slice(0, None, 2))
+    dataset.set_slice(slice(1, None, 2))
+    assert ids(dataset) == [200, 201]
+    assert [batch["id"].tolist() for batch in dataset.batch(2)] == [[200, 201]]
+    assert ids(iterator) == [0, 100, 200, 300, 1, 101, 201, 301]
+
+
+def test_a_slice_without_files_is_refused_and_changes_nothing(tmp_path):
+    dataset = ParquetIterDataset(files_of(tmp_path, [2, 2]))
+    with pytest.raises(ValueError, match="selects none of 2 files"):
+        dataset.set_slice(slice(2, None))
+    with pytest.raises(TypeError, match="sl must be a slice, got 1 of type int"):
+        dataset.set_slice(1)
+    assert len(dataset) == 4

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import pathlib
 import signal
+import sys
 import time
 from typing import Any
 
@@ -15,6 +17,7 @@ import grain
 import grain_ray
 
 from .ray_clusters.client import ClusterClient, running_cluster
+from .ray_clusters.namespaces import NodeInNamespace, missing_requirement, namespaces
 
 pytestmark = [
     pytest.mark.skipif(
@@ -26,14 +29,16 @@ pytestmark = [
 ]
 
 SECONDS = float(os.environ.get("GRAIN_CHAOS_SECONDS", "60"))
+LOCAL = "a local worker process"
 
 
 def slow_square(x: int) -> Any:
-    """Take some milliseconds; return the result, and the process to kill."""
+    """Take some milliseconds; return the result, the process to kill, and where that is."""
     until = time.perf_counter() + 0.005
     while time.perf_counter() < until:
         pass
-    return np.full(2000, x * x), os.getpid()
+    place = os.readlink("/proc/self/ns/net") if "ray" in sys.modules else LOCAL
+    return np.full(2000, x * x), os.getpid(), place
 
 
 def pipeline(count: int) -> grain.IterDataset:
@@ -55,13 +60,15 @@ class Watched:
         self._iterator = iter(on_ray(pipeline(count), cluster, **options))
         self.elements = 0
         self.pid = 0
+        self.places: collections.Counter[str] = collections.Counter()
         self.longest = 0.0
         self.step()
         self.longest = 0.0  # Starting is not a pause.
 
     def step(self) -> None:
         started = time.monotonic()
-        found, self.pid = next(self._iterator)
+        found, self.pid, place = next(self._iterator)
+        self.places[place] += 1
         self.longest = max(self.longest, time.monotonic() - started)
         assert (found == next(self._alone)).all(), f"element {self.elements}"
         assert self._iterator.get_state() == self._alone.get_state()
@@ -120,21 +127,64 @@ def test_a_node_killed_as_a_whole(own_cluster):
     assert max(pauses) < 30
 
 
+def test_nodes_in_namespaces_lose_power_and_network(tmp_path):
+    missing = missing_requirement()
+    if missing:
+        pytest.skip(missing)
+    with (
+        namespaces(3, tmp_path) as (host, nodes),
+        running_cluster(tmp_path, host=host) as cluster,
+    ):
+        for node in nodes:
+            node.start(cluster.address, cpus=2)
+        while cluster.do("alive") < 1 + len(nodes):
+            time.sleep(0.5)
+        watched = Watched(cluster, num_workers=8, ray_remote_args={"scheduling_strategy": "SPREAD"})
+        while len(watched.places) < 1 + len(nodes):
+            watched.step()
+        watched.run(5)
+        pauses = {}
+        for name, node, lose in (
+            ("power", nodes[0], NodeInNamespace.kill),
+            ("power", nodes[1], NodeInNamespace.kill),
+            ("network", nodes[2], NodeInNamespace.disconnect),
+        ):
+            watched.longest = 0.0
+            lose(node)
+            watched.run(max(45.0, SECONDS / 2))
+            pauses[f"{name} of {node.address}"] = watched.longest
+        watched.places.clear()
+        watched.run(5)
+        watched.close()
+    print(
+        f"\nnodes in namespaces: 3 of 4 lost; {watched.elements} elements and states are exact; longest "
+        f"pauses {', '.join(f'{pause:.1f} s ({name})' for name, pause in pauses.items())}"
+    )
+    assert len(watched.places) == 1
+    assert max(pauses.values()) < 30
+
+
 def test_the_head_killed_with_a_fallback(own_cluster):
     watched = Watched(own_cluster, num_workers=2, fallback="processes")
     watched.run(5)
     watched.longest = 0.0
     own_cluster.do("kill-head")
     watched.run(max(20.0, SECONDS / 3))
-    pause = watched.longest
+    pause, local = watched.longest, watched.places[LOCAL]
     own_cluster.do("restart-head")
-    before = watched.elements
-    watched.run(max(20.0, SECONDS / 3))
+    watched.places.clear()
+    started = time.monotonic()
+    while not watched.places.keys() - {LOCAL}:
+        watched.step()
+    seconds = time.monotonic() - started
+    watched.run(10)
     watched.close()
     print(
         f"\nhead, with local workers as a fallback: killed and restarted; {watched.elements} elements and "
-        f"states are exact; longest pause {pause:.1f} s; {watched.elements - before} since it is back"
+        f"states are exact; longest pause {pause:.1f} s; {local} elements of local workers; the cluster "
+        f"computed again {seconds:.1f} s after it was back"
     )
+    assert local > 0
 
 
 def test_the_head_killed_without_a_fallback(own_cluster):
@@ -144,6 +194,7 @@ def test_the_head_killed_without_a_fallback(own_cluster):
     own_cluster.do("restart-head")
     watched.run(max(20.0, SECONDS / 3))
     watched.close()
+    assert LOCAL not in watched.places
     print(
         f"\nhead, without a fallback: killed and restarted; {watched.elements} elements and states are "
         f"exact; longest pause {watched.longest:.1f} s"

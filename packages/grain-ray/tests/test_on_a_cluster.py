@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import os
+import sys
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,50 @@ def test_a_pipeline_on_a_cluster_is_that_of_one_process(cluster):
     with iter(ds) as alone:
         alone.set_state(states[29])
         np.testing.assert_array_equal(next(alone)[0], expected[30])
+
+
+def with_node(x: Any) -> Any:
+    ray = sys.modules.get("ray")  # Only actors have it.
+    return np.full(10, x), ray.get_runtime_context().get_node_id() if ray is not None else ""
+
+
+@everything
+def test_a_state_moves_between_clusters_of_any_size_and_machines_without_one(cluster):
+    elements = grain.MapDataset.range(400).shuffle(7).map(with_node).to_iter_dataset()
+    ds = elements.filter(lambda element: element[0][0] % 5 > 0).batch(4, batch_fn=list)
+    with iter(ds) as alone:
+        expected = [([x[0].tolist() for x in batch], alone.get_state()) for batch in alone]
+    processes = ds.mp_prefetch(grain.MultiprocessingOptions(num_workers=2))
+    found: list[Any] = []
+    places: list[set[str]] = []
+    state = None
+
+    def go_on(dataset: grain.IterDataset, count: int) -> None:
+        nonlocal state
+        with iter(dataset) as iterator:
+            if state is not None:
+                iterator.set_state(state)
+            places.append(set())
+            for batch in itertools.islice(iterator, count):
+                state = helpers.through_json(iterator.get_state())
+                found.append(([x[0].tolist() for x in batch], state))
+                places[-1] |= {place for _, place in batch}
+
+    go_on(on_ray(ds, cluster), 10)
+    go_on(ds, 10)
+    second = cluster.do("add")
+    try:
+        there = {"resources": {"added": 1}}
+        go_on(on_ray(ds, cluster, num_workers=3, ray_remote_args=there), 30)
+    finally:
+        cluster.do(f"kill {second}")
+    go_on(processes, 10)
+    go_on(on_ray(ds, cluster), 100)
+    assert found == expected
+    head, alone, added, local, again = places
+    assert alone == local == {""}
+    assert len(head) == len(added) == 1
+    assert head == again != added
 
 
 @everything

@@ -29,7 +29,7 @@ def test_an_executor_is_a_value():
     assert pickle.loads(pickle.dumps(executor)) == executor
     assert executor.capacity == 4
     assert executor.workers_between == (4, 8)
-    assert executor.costs.block_seconds == 0.05
+    assert executor.costs.block_seconds == 0.1
 
 
 @pytest.mark.parametrize(

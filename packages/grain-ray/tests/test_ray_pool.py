@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import pathlib
 import signal
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
 
 from grain.execution.processes.error_report import TaskLost
-from grain.execution.processes.pool import NotOutstanding, PoolClosed
+from grain.execution.processes.pool_errors import NotOutstanding, PoolClosed
 from grain_ray.cluster import ClusterUnavailableError
 from grain_ray.fleet import FleetOptions
 from grain_ray.ray_executor import RayExecutor
@@ -39,6 +40,10 @@ class Worker:
                 raise LookupError(*arguments)
             elif name == "next":
                 return next(position)
+            elif name == "wait_for":
+                while not os.path.exists(arguments[0]):
+                    threading.Event().wait(0.005)
+                return "open"
             elif name == "array":
                 return np.arange(arguments[0])
             return os.getpid(), *arguments
@@ -120,6 +125,20 @@ def test_waiting_for_nothing_or_too_long_returns_nothing(up):
         pool.discard(ticket)
         with pytest.raises(NotOutstanding):
             pool.result(ticket)
+
+
+def test_a_first_result_that_is_long_in_coming_is_explained_once(up, tmp_path):
+    gate = tmp_path / "gate"
+    with open_pool(up, start_warning_seconds=0.0) as pool:
+        ticket = pool.submit((0, "wait_for", str(gate)))
+        explained = "no room for 2 actors: .*`ray status` shows"
+        with pytest.warns(RuntimeWarning, match=explained):
+            assert pool.wait([ticket], 0.1) == set()
+        assert pool.wait([ticket], 0.1) == set()
+        gate.touch()
+        assert pool.result(ticket) == "open"
+    with open_pool(up, start_warning_seconds=60.0) as pool:
+        assert compute(pool, 0, "echo", 1)[1] == 1
 
 
 def test_a_cluster_that_was_never_there_is_an_error(up):
@@ -216,16 +235,35 @@ def test_a_cluster_that_does_not_return_is_an_error_in_the_end(up):
             unless_lost(pool, 0, "echo")
 
 
+def submit_after_the_loss(pool: RayPool) -> int:
+    """Submit a task when the loss of the gateway was noticed: by submitting one, or by its result."""
+    ticket = pool.submit((0, "echo", "held"))
+    if pool.gateway_pid is None:
+        return ticket
+    with pytest.raises(TaskLost):
+        pool.result(ticket)
+    return pool.submit((0, "echo", "held"))
+
+
+def test_a_cluster_that_was_replaced_at_its_address_is_joined_again(up):
+    with open_pool(up, fleet=FleetOptions(count=2, max_bytes=1 << 28, trust_seconds=0.0)) as pool:
+        before, _ = compute(pool, 0, "echo", 1)
+        up.write_text("another cluster")
+        with pytest.warns(RuntimeWarning, match="gateway to the Ray cluster was lost"):
+            after, found = unless_lost(pool, 0, "echo", 2)
+        assert found == 2
+        assert after != before
+        assert pool.gateway_losses == 1
+
+
 def test_tasks_are_held_while_the_cluster_is_away(up):
     with open_pool(up) as pool:
         compute(pool, 0, "echo")
         up.unlink()
         kill_gateway(pool)
-        lost = pool.submit((0, "echo"))
-        with pytest.warns(RuntimeWarning), pytest.raises(TaskLost):
-            pool.result(lost)
+        with pytest.warns(RuntimeWarning, match="gateway to the Ray cluster was lost"):
+            ticket = submit_after_the_loss(pool)
         assert (pool.gateway_pid, pool.capacity) == (None, 0)
-        ticket = pool.submit((0, "echo", "held"))
         assert not pool.ready(ticket)
         assert pool.wait([ticket], 0.0) == set()
         up.touch()

@@ -168,6 +168,14 @@ def test_a_missing_split_is_refused_with_the_available_splits(data_dir):
         TfdsDataSource("tiny_pictures", split="nope", data_dir=data_dir)
 
 
+def test_a_dataset_that_is_not_on_the_machine_has_no_known_splits(monkeypatch):
+    monkeypatch.setattr(tfds, "data_source", lambda *args, **kwargs: {})
+    with pytest.raises(
+        ValueError, match="got no split; its splits are known once it has been down"
+    ):
+        TfdsDataSource("mnist", download=False)
+
+
 @pytest.mark.parametrize("damage", ["missing", "truncated", "junk"])
 def test_a_damaged_file_is_reported_with_dataset_and_directory(
     damage, data_dir, tmp_path, skip_image

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grain._lazy import LazyModule, PluginRegistry, lazy_names
+from grain.dataset.entry_points import install_observation, install_presenter
 from grain.execution.install import install
 from grain.version import __version__, __version_info__
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         experimental,
         monitoring,
         multiprocessing,
+        observe,
         plugins,
         proto,
         python,
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from grain.loader.operations import Operation as Operation
     from grain.loader.operations import RandomMapOperation as RandomMapOperation
     from grain.multiprocessing import SharedMemoryArray as SharedMemoryArray
+    from grain.observe.diagnose import diagnose
+    from grain.observe.switch import observing
     from grain.options import MultiprocessingOptions, ReadOptions
     from grain.records import Record, RecordMetadata
     from grain.samplers import IndexSampler, Sampler, SequentialSampler
@@ -101,10 +105,13 @@ __all__ = [
     "checkpoint",
     "config",
     "constants",
+    "diagnose",
     "experimental",
     "load",
     "monitoring",
     "multiprocessing",
+    "observe",
+    "observing",
     "plugins",
     "proto",
     "python",
@@ -115,6 +122,8 @@ __all__ = [
 ]
 
 install()
+install_presenter(LazyModule("grain.observe.page.presentation"))
+install_observation(LazyModule("grain.observe.activation"))
 PluginRegistry.installed = LazyModule("grain.plugins")
 
 # Nothing is loaded before its first use: few programs use everything, and a worker process needs little.
@@ -145,6 +154,8 @@ if not TYPE_CHECKING:  # With it, a type checker would accept every name.
                 "RandomMapOperation",
             ],
             "grain.multiprocessing": ["SharedMemoryArray"],
+            "grain.observe.diagnose": ["diagnose"],
+            "grain.observe.switch": ["observing"],
             "grain.options": ["MultiprocessingOptions", "ReadOptions"],
             "grain.records": ["Record", "RecordMetadata"],
             "grain.samplers": ["IndexSampler", "Sampler", "SequentialSampler"],
@@ -168,6 +179,7 @@ if not TYPE_CHECKING:  # With it, a type checker would accept every name.
             "experimental",
             "monitoring",
             "multiprocessing",
+            "observe",
             "plugins",
             "proto",
             "python",

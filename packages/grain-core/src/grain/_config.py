@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 
 class Setting(NamedTuple):
-    """One setting: its default, the function that reads a given value or text, and its meaning."""
+    """One setting: its default, the function that reads a given value or text, and its meaning.
+
+    `other_variable` returns the text of a variable of google/grain with the same meaning.
+    """
 
     default: Any
     parse: Callable[[Any], Any]
     summary: str
+    other_variable: Callable[[Mapping[str, str]], str | None] = lambda environ: None
 
 
 def _flag(value: Any) -> bool:
@@ -68,21 +72,56 @@ def _whole(least: int) -> Callable[[Any], int]:
     return parse
 
 
+def _port(value: Any) -> int:
+    number = _whole(0)(value)
+    if number > 65535:
+        raise ValueError(f"expected a port, from 0 to 65535, got {value!r}")
+    return number
+
+
+def _reference_port(environ: Mapping[str, str]) -> str | None:
+    """Return the port of google/grain 0.2.18 if its variable is set."""
+    wanted = environ.get("ENABLE_PYGRAIN_PROMETHEUS_TELEMETRY", "")
+    return "9431" if wanted.strip().lower() == "true" else None
+
+
 SETTINGS: Mapping[str, Setting] = {
     "py_debug_mode": Setting(
         False,
         _flag,
-        "Accepted for compatibility, without effect so far: report on running pipelines.",
+        "Whether all pipelines are observed and a table of their nodes is logged now and then.",
     ),
     "py_dataset_visualization_output_dir": Setting(
         None,
         str,
-        "Accepted for compatibility, without effect so far: a folder for pipeline drawings.",
+        "A folder for a page about each pipeline, kept up to date; with an empty text, the graph of each "
+        "pipeline is logged.",
     ),
     "py_traceback_filtering": Setting(
-        "off",
+        "auto",
         _choice("off", "auto", "tracebackhide", "quiet_remove_frames", "remove_frames"),
-        "Whether tracebacks omit the library's frames: `remove_frames` omits them, `off` and `auto` do not.",
+        "Whether tracebacks omit the library's frames: `off`, `tracebackhide` (pytest and IPython hide "
+        "them), `quiet_remove_frames`, `remove_frames` (the full traceback is the cause), or `auto`.",
+    ),
+    "observe": Setting(
+        False,
+        _flag,
+        "Whether the iterators of all pipelines are observed, so that `stats()` has their measurements.",
+    ),
+    "report_interval": Setting(
+        60.0, _seconds, "Seconds between two reports of `py_debug_mode`, and two updates of a page."
+    ),
+    "prometheus_port": Setting(
+        None,
+        _optional(_port),
+        "The port at which Prometheus reads the metrics of all pipelines, which are then observed; 0 lets "
+        "the system choose.",
+        _reference_port,
+    ),
+    "prometheus_address": Setting(
+        "127.0.0.1",
+        str,
+        "The address of `prometheus_port`; others than a loopback address can be read by other machines.",
     ),
     "worker_keep_devices": Setting(
         False, _flag, "Whether worker processes may see accelerators; they see none by default."
@@ -132,6 +171,7 @@ class Config:
     def __init__(self, environ: Mapping[str, str] = os.environ):
         self._environ = environ
         self._given: dict[str, Any] = {}
+        self._watchers: dict[str, Callable[[Any], None]] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -154,6 +194,8 @@ class Config:
         variable = f"GRAIN_{name.upper()}"
         text = self._environ.get(variable)
         if text is None:
+            text = setting.other_variable(self._environ)
+        if text is None:
             return setting.default
         try:
             return setting.parse(text)
@@ -163,6 +205,17 @@ class Config:
     def update(self, name: str, value: Any) -> None:
         """Change a setting for the rest of this process."""
         self._given[name] = _parsed(name, value)
+        self._notify([name])
+
+    def watch(self, name: str, changed: Callable[[Any], None]) -> None:
+        """Call a function with the value of a setting, now and whenever it may have changed."""
+        self._watchers[name] = changed
+        changed(self.get_or_default(name))
+
+    def _notify(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name in self._watchers:
+                self._watchers[name](self.get_or_default(name))
 
     @contextlib.contextmanager
     def override(self, **values: Any) -> Iterator[None]:
@@ -171,11 +224,13 @@ class Config:
         before = {name: self._given[name] for name in given if name in self._given}
         self._given.update(given)
         try:
+            self._notify(given)
             yield
         finally:
             for name in given:
                 self._given.pop(name, None)
             self._given.update(before)
+            self._notify(given)
 
 
 def _setting(name: str) -> Setting:

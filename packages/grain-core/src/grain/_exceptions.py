@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any
 
@@ -37,6 +38,19 @@ def mark_worker_failure(error: BaseException) -> None:
 def is_worker_failure(error: BaseException) -> bool:
     """Return whether the worker processes failed, and not an element."""
     return getattr(error, "is_worker_failure", False) is True
+
+
+def mark_unfinished_batch(error: BaseException) -> None:
+    """Mark an error of an element below a batch: other elements of the batch were read and not delivered."""
+    with contextlib.suppress(
+        AttributeError, TypeError
+    ):  # A class of the user may have no attributes.
+        error.left_batch_unfinished = True  # type: ignore[attr-defined]
+
+
+def loses_other_elements(error: BaseException) -> bool:
+    """Return whether resuming after an error would lose elements that did not fail."""
+    return is_worker_failure(error) or getattr(error, "left_batch_unfinished", False) is True
 
 
 def as_failure(error: Exception) -> Exception:

@@ -112,6 +112,8 @@ class Policy:
     large_job_bytes: int = 64 << 20
     # Blocks in flight per worker, at least.
     blocks_per_worker: int = 2
+    # Blocks in flight beyond one per worker where a single element is larger than `block_bytes`.
+    large_blocks_ahead: int = 1
     # Most bytes of all blocks that were enlarged to occupy the reading threads of workers.
     threaded_block_bytes: int = 256 << 20
     # Consecutive slow elements before a worker reads blocks in threads.
@@ -149,6 +151,8 @@ class Policy:
     # Whether workers are forked by a process that has imported the library, where the system allows;
     # otherwise each worker is a new interpreter.
     fork_workers: bool = True
+    # Time that this process is kept for the next pool.
+    idle_template_seconds: float = 30.0
     # Time in which at most `max_restarts` lost workers, per worker, are replaced.
     restart_window_seconds: float = 600.0
     # Time on one task, or on loading the job, after which a warning says so.

@@ -47,6 +47,7 @@ from grain.transforms import FlatMap as FlatMapTransform
 from grain.transforms import MapWithIndex as MapWithIndexTransform
 
 if TYPE_CHECKING:
+    from grain.observe.progress_line import progress
     from grain_parquet import ParquetIterDataset as ParquetIterDataset
 
 __all__ = [
@@ -94,6 +95,7 @@ __all__ = [
     "index_shuffle",
     "multithread_prefetch",
     "pick_performance_config",
+    "progress",
     "set_next_index",
     "to_mesh",
     "train_validation_split",
@@ -101,5 +103,7 @@ __all__ = [
 
 if not TYPE_CHECKING:  # With it, a type checker would accept every name.
     __getattr__, __dir__ = lazy_names(
-        __name__, from_plugins=lambda name: name == "ParquetIterDataset"
+        __name__,
+        {"grain.observe.progress_line": ["progress"]},
+        from_plugins=lambda name: name == "ParquetIterDataset",
     )

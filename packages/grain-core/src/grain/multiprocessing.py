@@ -22,6 +22,10 @@ from grain.options import MultiprocessingOptions
 __all__ = ["MultiprocessingOptions", "SharedMemoryArray", "SharedMemoryArrayMetadata"]
 
 
+def __dir__() -> list[str]:
+    return [*__all__]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class SharedMemoryArrayMetadata:
     """The data with which another process opens a `SharedMemoryArray`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import operator
 from typing import Any, Generic, TypeVar, cast
 
 from grain._lazy import LazyModule
@@ -16,9 +17,12 @@ _logging: Any = LazyModule("logging")
 
 def checked_int(name: str, value: Any, *, least: int) -> int:
     """Return `value` as an int, or raise an error that says what was expected."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    try:
+        number = None if isinstance(value, bool) else int(operator.index(value))
+    except TypeError:
+        number = None
+    if number is None:
         raise TypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}.")
-    number = int(value.__index__())
     if number < least:
         wanted = {0: "non-negative", 1: "positive"}.get(least, f"at least {least}")
         raise ValueError(f"{name} must be {wanted}, got {number}")
@@ -104,7 +108,8 @@ class MultiprocessingOptions:
             number never changes the elements, their order or the state. With an executor, the default
             is None.
         per_worker_buffer_size: The number of elements that each worker prefetches.
-        enable_profiling: Accepted for compatibility.
+        enable_profiling: Whether iterators are observed with a timeline of each worker: `iterator.stats()`
+            has it, and `grain.observe.exports.write_trace` writes it for Perfetto.
         executor: Computes the elements: `"processes"` (the default), `"threads"`, `"inline"`, the name of
             an installed plugin's executor, or an object with the members of `grain.execution.Executor`.
             None takes the setting `executor` of `grain.config`. It never changes the elements, their
@@ -171,13 +176,26 @@ class MultiprocessingOptions:
             )
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ObservationOptions:
+    """How the iterators of a pipeline are observed.
+
+    Attributes:
+        name: A name for the pipeline in exports; None for the default.
+        trace: Whether to record a timeline.
+    """
+
+    name: str | None = None
+    trace: bool = False
+
+
 class ExecutionTrackingMode(enum.Enum):
     """What is measured while a pipeline runs."""
 
     DISABLED = 1
     """Nothing; the default."""
     STAGE_TIMING = 2
-    """Time spent in each operation."""
+    """Time spent in each operation, and more: `iterator.stats()`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,7 +213,7 @@ class DatasetOptions:
         filter_warn_threshold_ratio: A filter that drops this share of its elements, or more, warns;
             None or 0 never warns.
         filter_raise_threshold_ratio: The same for raising a ValueError; None or 0 never raises.
-        execution_tracking_mode: What is measured while the dataset is iterated.
+        execution_tracking_mode: What is measured while the dataset is iterated; `iterator.stats()` has it.
         min_shm_size: Accepted for compatibility; the transport between processes decides itself.
 
     >>> import grain

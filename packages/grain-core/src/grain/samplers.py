@@ -16,6 +16,11 @@ from grain.sharding import NO_SHARDING, ShardOptions, checked_shard_options
 
 __all__ = ["IndexSampler", "Sampler", "SequentialSampler"]
 
+
+def __dir__() -> list[str]:
+    return [*__all__]
+
+
 # Imported when there is something to log: most programs do not load it otherwise.
 _logging: Any = LazyModule("logging")
 

@@ -9,6 +9,12 @@ from typing import Any
 from grain.index.even_split import even_split as split_range
 from grain.options import checked_int
 
+__all__ = ["NoSharding", "ShardByJaxProcess", "ShardOptions", "even_split"]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]
+
 
 @dataclasses.dataclass(frozen=True)
 class ShardOptions:

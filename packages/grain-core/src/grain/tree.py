@@ -6,6 +6,7 @@ As in JAX, a rebuilt dictionary has its keys in sorted order.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
 from collections import OrderedDict, defaultdict
@@ -129,6 +130,8 @@ def _stack(elements: Sequence[Any]) -> Any:
         return _stack_scalars(elements)
     if kind is dict:
         return _stack_dicts(elements)
+    if kind is list or kind is tuple:
+        return kind(map(_stack, _columns(elements, kind)))
     if first is None and any(element is not None for element in elements):
         return _stack_leaves(elements)
     node = _open_node(first)
@@ -156,6 +159,15 @@ def _children_like(node: _Node, element: Any) -> Sequence[Any] | None:
     return None
 
 
+def _columns(elements: Sequence[Any], kind: Any) -> Iterator[tuple[Any, ...]]:
+    """Return the items at each position of lists or tuples of one length."""
+    first = elements[0]
+    for element in elements:
+        if type(element) is not kind or len(element) != len(first):
+            raise _MismatchError(f"{_describe(first)}\nand\n{_describe(element)}")
+    return zip(*elements, strict=True)
+
+
 def _stack_dicts(elements: Sequence[dict[Any, Any]]) -> dict[Any, Any]:
     first = elements[0]
     size = len(first)
@@ -163,7 +175,7 @@ def _stack_dicts(elements: Sequence[dict[Any, Any]]) -> dict[Any, Any]:
         if type(element) is not dict or len(element) != size:
             raise _MismatchError(f"{_describe(first)}\nand\n{_describe(element)}")
     try:
-        columns = {key: [element[key] for element in elements] for key in _keys_in_order(first)}
+        columns = {key: [element[key] for element in elements] for key in keys_in_order(first)}
     except KeyError:
         other = next(element for element in elements if element.keys() != first.keys())
         raise _MismatchError(f"{_describe(first)}\nand\n{_describe(other)}") from None
@@ -175,17 +187,21 @@ def _stack_arrays(elements: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, A
     shape, dtype = first.shape, first.dtype
     if not dtype.isnative:
         return _stack_leaves(elements)  # Their stack has native byte order.
+    if shape and set(map(type, elements)) == {np.ndarray} and set(map(len, elements)) == {shape[0]}:
+        result = allocate((len(elements), *shape), dtype)
+        merged = result.reshape(len(elements) * shape[0], *shape[1:])
+        # Concatenated rows are the stack, with its first two dimensions merged. All else that arrays may
+        # differ in is an error of `concatenate`, and described below.
+        with contextlib.suppress(TypeError, ValueError):
+            np.concatenate(elements, out=merged, casting="no")
+            return result
     for element in elements:
         if type(element) is not np.ndarray or element.dtype is not dtype:
             return _stack_leaves(elements)
         if element.shape != shape:
             raise _MismatchError(f"{_describe(first)}\nand\n{_describe(element)}")
     result = allocate((len(elements), *shape), dtype)
-    if shape and first.flags.c_contiguous:
-        # Concatenated rows are the stack, with its first two dimensions merged.
-        np.concatenate(elements, out=result.reshape(len(elements) * shape[0], *shape[1:]))
-    else:
-        np.stack(elements, out=result)
+    np.stack(elements, out=result)
     return result
 
 
@@ -233,7 +249,7 @@ def _open_node(tree: Any) -> _Node | None:
     if kind is np.ndarray or isinstance(tree, _SCALARS):
         return None
     if kind is dict:
-        keys = _keys_in_order(tree)
+        keys = keys_in_order(tree)
         return _Node(
             [tree[key] for key in keys],
             lambda children: dict(zip(keys, children, strict=True)),
@@ -268,7 +284,7 @@ def _open_other_node(tree: Any) -> _Node | None:
     return None
 
 
-def _keys_in_order(tree: dict[Any, Any]) -> list[Any]:
+def keys_in_order(tree: dict[Any, Any]) -> list[Any]:
     """Return the keys of a dictionary, sorted if possible: insertion order must not matter."""
     try:
         return sorted(tree)
@@ -278,7 +294,7 @@ def _keys_in_order(tree: dict[Any, Any]) -> list[Any]:
 
 def _open_mapping(tree: dict[Any, Any]) -> _Node:
     kind: Any = type(tree)
-    keys = list(tree) if isinstance(tree, OrderedDict) else _keys_in_order(tree)
+    keys = list(tree) if isinstance(tree, OrderedDict) else keys_in_order(tree)
     # A defaultdict is rebuilt with its factory.
     first = (tree.default_factory,) if isinstance(tree, defaultdict) else ()
     return _Node(

@@ -108,6 +108,15 @@ def test_the_time_budget_of_each_case_can_be_set(grain):
     assert "argument --budget" in done.stderr
 
 
+def test_a_call_that_holds_the_interpreter_ends_the_command_with_its_stack(grain):
+    endless = "import re; re.match('(a+)+$', 'a' * 60 + 'b')"
+    work = f"[2, 4])\n\ndef stuck(self, element):\n    {endless}\n\nTwice.map = stuck\nstr("
+    done = grain(work, "twice", "--budget", "2")
+    assert done.returncode == 1
+    assert "in stuck" in done.stderr
+    assert "check_" in done.stderr
+
+
 def test_an_unknown_plugin_exits_with_1_and_one_line(grain):
     done = grain("[]", "unknown")
     assert done.returncode == 1

@@ -107,17 +107,11 @@ def options(*given: str) -> argparse.Namespace:
     return parser.parse_args(["mine", *given])
 
 
-def test_class_suffix_scheme_license_author_and_url_can_be_chosen():
+def test_class_suffix_scheme_summary_license_author_and_url_can_be_chosen():
     given = options(
         *("--kind", "source", "--class", "Tables", "--suffix", ".tbl", "--scheme", "tables"),
-        *(
-            "--license",
-            "MIT",
-            "--author",
-            "Ada L <ada@example.org>",
-            "--url",
-            "https://example.org/m",
-        ),
+        *("--license", "MIT", "--author", "Ada L <ada@example.org>"),
+        *("--url", "https://example.org/m", "--summary", "Rows of tables."),
     )
     files = render("mine", "source", choose("mine", given, interactive=False))
     project = tomllib.loads(files["pyproject.toml"])["project"]
@@ -128,11 +122,13 @@ def test_class_suffix_scheme_license_author_and_url_can_be_chosen():
     assert "class Tables:" in files["src/grain_mine/source.py"]
     plugin = files["src/grain_mine/_plugin.py"]
     assert 'schemes=("tables",)' in plugin
+    assert 'summary="Rows of tables."' in plugin
+    assert project["description"] == "Rows of tables."
     assert 'suffixes=(".tbl",)' in plugin
 
 
 def test_options_that_are_not_given_are_asked_for_in_a_terminal(monkeypatch):
-    answers = iter(["Tables", ".tbl", "", "BSD-3-Clause", "", ""])
+    answers = iter(["Tables", ".tbl", "", "", "BSD-3-Clause", "", ""])
     asked = []
 
     def answer(question: str) -> str:
@@ -144,7 +140,7 @@ def test_options_that_are_not_given_are_asked_for_in_a_terminal(monkeypatch):
     assert (chosen.class_name, chosen.suffix, chosen.scheme) == ("Tables", ".tbl", "mine")
     assert chosen.license == "BSD-3-Clause"
     assert "[MineDataSource]" in asked[0]
-    assert len(asked) == 6
+    assert len(asked) == 7
 
 
 def test_a_package_without_a_license_names_none():
@@ -160,6 +156,7 @@ def test_a_package_without_a_license_names_none():
         (("--class", "RangeDataSource"), "is a name of grain itself"),
         (("--suffix", "tbl"), "--suffix got 'tbl'"),
         (("--scheme", "My"), "--scheme got 'My'"),
+        (("--summary", "Rows of tables"), "expected a sentence"),
         (("--author", 'a"b'), "--author got"),
         (("--url", "example.org"), "--url got 'example.org'"),
     ],

@@ -77,6 +77,35 @@ def test_names_are_found_in_any_order(program):
     modules_loaded(program)
 
 
+@pytest.mark.parametrize(
+    "module",
+    [
+        "grain",
+        "grain.experimental",
+        "grain.multiprocessing",
+        "grain.python",
+        "grain.python.experimental",
+        "grain.samplers",
+        "grain.sharding",
+        "grain.sources",
+        "grain.transforms",
+    ],
+)
+def test_completion_offers_public_names_only(module):
+    found = importlib.import_module(module)
+    offered = {name for name in dir(found) if not name.startswith("__")}
+    helpers = {"Any", "TYPE_CHECKING", "annotations", "dataclasses", "lazy_names", "np", "sys"}
+    assert not {name for name in offered if name.startswith("_")} | (offered & helpers)
+    assert set(found.__all__) <= set(dir(found))
+    assert all(hasattr(found, name) for name in offered)
+
+
+def test_completion_of_checkpoints_has_names_that_need_orbax():
+    # Without Orbax, too, whose absence is an error when a name is used.
+    names = {"CheckpointHandler", "CheckpointRestore", "CheckpointSave"}
+    assert names <= set(dir(importlib.import_module("grain.checkpoint")))
+
+
 def test_names_are_found_by_many_threads_at_once():
     program = """
 import threading, grain

@@ -468,6 +468,11 @@ WRONG: dict[str, list[Wrong]] = {
             ("seed", "-1", "non-negative"),
         ),
     ],
+    "progress": [
+        Wrong(lambda: ex.progress(5), TypeError, ("progress", "5 of type int", "dataset")),
+        Wrong(lambda: ex.progress([], total="a"), TypeError, ("total", "'a'", "integer")),
+        Wrong(lambda: ex.progress([], epoch_length=0), ValueError, ("epoch_length", "0")),
+    ],
 }
 # Names that check nothing when they are built, and why.
 NOTHING_TO_CHECK = {

@@ -204,6 +204,7 @@ ITER_METHODS: dict[str, Make] = {
     "flat_map": lambda folder: numbers().filter(keeps).flat_map(Pieces()),
     "from_iterable": lambda folder: grain.IterDataset.from_iterable(range(5)),
     "limit": lambda folder: records(folder).limit(4),
+    "observe": lambda folder: numbers().observe(),
     "map": lambda folder: numbers().map(add_one),
     "map_with_index": lambda folder: numbers().map_with_index(with_index),
     "mix": lambda folder: grain.IterDataset.mix([numbers(), numbers(4)], [2.0, 1.0]),
@@ -300,6 +301,7 @@ NO_STREAM = {
     "get_next_index": "a place in a stream",
     "index_shuffle": "a function of numbers",
     "pick_performance_config": "options; see the tests of tuning",
+    "progress": "a line about an iterator; see the tests of it",
     "set_next_index": "a place in a stream",
     "to_mesh": "moves elements to devices; tested where JAX is installed",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pathlib
 import pickle
 import re
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import grain
@@ -149,8 +151,14 @@ def test_a_text_that_is_no_path_is_a_source_like_any_other(text) -> None:
 
 def test_what_can_only_be_iterated_over_says_what_to_make_of_it() -> None:
     for source in (iter([1]), {1, 2}, (x for x in "ab")):
-        with pytest.raises(TypeError, match=r"Make a list of it, or write an IterDataset"):
+        with pytest.raises(TypeError, match=r"Make a list of it, or .*IterDataset.from_iterable"):
             grain.MapDataset.source(source)
+    with pytest.raises(TypeError, match=r"If it returns an iterable, .*IterDataset.from_iterable"):
+        grain.MapDataset.source(lambda: iter([1]))
+    with pytest.raises(TypeError, match=r"open it with `grain.sources.open\('a.parquet'\)`"):
+        grain.MapDataset.source(pathlib.PurePosixPath("a.parquet"))
+    with pytest.raises(TypeError, match=r"pass `frame.collect\(\)`"):
+        grain.MapDataset.source(pl.LazyFrame({"x": [1]}))
     with pytest.raises(TypeError, match=r"It is a stream already"):
         grain.MapDataset.source(grain.MapDataset.range(3).to_iter_dataset())
 

@@ -149,6 +149,77 @@ def test_other_loops_do_not_warn(warned):
     assert not warned
 
 
+@pytest.mark.parametrize(
+    "extend",
+    [
+        lambda ds: ds.batch(2),
+        lambda ds: ds.map(abs).filter(bool),
+        lambda ds: ds.repeat(2),
+        lambda ds: Own(ds),
+        lambda ds: grain.IterDataset.mix([ds, ds.map(abs)]),
+        lambda ds: grain.experimental.FlatMapIterDataset(ds, Twice()),
+        lambda ds: ds.mp_prefetch(num_workers=1),
+    ],
+)
+def test_a_dataset_may_be_looked_at_before_others_read_from_it(extend, warned):
+    ds = shuffled().to_iter_dataset()
+    assert len(list(ds)) == 10
+    assert list(extend(ds))
+    assert not warned
+
+
+def test_reading_a_part_is_no_pass(warned):
+    ds = shuffled().to_iter_dataset()
+    assert len(list(ds.limit(2))) == 2
+    assert len(list(shuffled()[:3])) == 3
+    assert list(ds.batch(5))
+    by_index = shuffled()
+    assert list(by_index[:2])
+    assert list(by_index.to_iter_dataset())
+    assert not warned
+
+
+def test_epochs_after_a_pass_do_not_warn(warned):
+    for ds in (shuffled(), shuffled().to_iter_dataset().batch(2)):
+        assert list(ds)
+        assert all(list(epoch) for epoch in ds.epochs(2))
+    assert not warned
+
+
+def test_resuming_after_a_pass_does_not_warn(warned):
+    for ds in (shuffled(), shuffled().to_iter_dataset().batch(2)):
+        iterator = iter(ds)
+        next(iterator)
+        state, rest = iterator.get_state(), [np.asarray(x).tolist() for x in iterator]
+        resumed = iter(ds)
+        resumed.set_state(state)
+        assert [np.asarray(x).tolist() for x in resumed] == rest
+        grain.experimental.assert_equal_output_after_checkpoint(ds)
+    assert not warned
+
+
+def test_a_pipeline_that_is_built_again_for_each_epoch_warns(warned):
+    ds = shuffled().to_iter_dataset()
+    for _ in range(3):  # As `fit` of Keras does.
+        list(ds.map(abs).batch(2))
+    [warning] = warned
+    assert warning.filename == __file__
+
+
+class Own(grain.IterDataset):
+    """A user's class, which opens its parent itself."""
+
+    def __iter__(self) -> Any:
+        return iter(self.parents[0])
+
+
+class Twice(grain.experimental.FlatMapTransform):
+    max_fan_out = 2
+
+    def flat_map(self, element: Any) -> Any:
+        return [element, element]
+
+
 def test_a_program_sees_the_warning():
     program = (
         "import grain\n"

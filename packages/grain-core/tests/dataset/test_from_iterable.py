@@ -175,3 +175,21 @@ def test_length_fingerprint_and_repr():
     assert repr(from_iterable(numbers).batch(2)) == (
         "IterDataset.from_iterable(numbers)\n    .batch(2)"
     )
+
+
+@pytest.mark.parametrize("value", ["train.jsonl", b"bytes", {"x": [1, 2]}])
+def test_text_and_dictionaries_are_refused(value):
+    with pytest.raises(TypeError, match="whose items are characters or keys"):
+        from_iterable(value)
+
+
+def test_an_error_of_the_iterable_names_it_and_the_position():
+    def failing() -> Iterator[int]:
+        yield 1
+        raise ValueError("oops")
+
+    iterator = iter(from_iterable(failing))
+    assert next(iterator) == 1
+    with pytest.raises(ValueError, match="oops") as caught:
+        next(iterator)
+    assert "at element 1" in "".join(caught.value.__notes__)

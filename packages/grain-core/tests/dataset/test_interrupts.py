@@ -109,6 +109,7 @@ def test_an_interrupted_iterator_resumes_with_exactly_the_next_element(name: str
     build = PIPELINES[name]
     touch = Touch(0)
     expected = coded(list(build(touch)))
+    interruptions = 0
     for at in range(1, touch.calls + 1):
         iterator = iter(build(Touch(at)))
         found: list[Any] = []
@@ -122,11 +123,14 @@ def test_an_interrupted_iterator_resumes_with_exactly_the_next_element(name: str
                 given = len(found)
             except StopIteration:
                 break
-        assert interrupted
         assert coded(found) == expected
+        interruptions += interrupted
+        if not interrupted:  # Chunks adapt to the speed: a run may call less often than the first.
+            continue
         fresh = iter(build(Touch(0)))
         fresh.set_state(state)
         assert coded(list(fresh)) == expected[given:]
+    assert interruptions
 
 
 def test_what_a_function_made_of_ones_own_iterators_element_is_made_again() -> None:

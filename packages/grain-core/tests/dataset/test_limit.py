@@ -46,3 +46,11 @@ def test_limit_of_a_batch_that_was_read_ahead_is_cut() -> None:
 def test_wrong_limit_is_refused_when_built(count: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"[Cc]ount"):
         LimitIterDataset(numbers(3), count)
+
+
+def test_a_state_with_a_negative_count_is_refused() -> None:
+    iterator = iter(LimitIterDataset(numbers(9), 4))
+    next(iterator)
+    with pytest.raises(ValueError, match="at least 0"):
+        iterator.set_state(iterator.get_state() | {"count_elements_read": -3})
+    assert list(iterator) == [1, 2, 3]

@@ -145,3 +145,31 @@ def test_numbers_of_numpy_are_as_good_as_python_s():
 
 def test_endless_datasets_of_split_elements_have_a_length():
     assert len(Map.range(3).repeat().apply(WideFlatMap(2))) == sys.maxsize
+
+
+def test_batches_may_be_larger_than_any_dataset():
+    whole = list(range(6))
+    ds = Map.range(6)
+    assert [batch.tolist() for batch in ds.batch(2**70).repeat(2)] == [whole, whole]
+    assert [batch.tolist() for batch in ds.to_iter_dataset().batch(2**70)] == [whole]
+    assert len(ds.batch(2**70, drop_remainder=True)) == 0
+
+
+def test_a_selection_without_a_map_is_a_mixture():
+    parts = [Map.range(3), Map.range(10, 15)]
+    assert list(Map.select_from_datasets(parts, None)) == list(Map.mix(parts))
+
+
+@pytest.mark.parametrize("wrong", [np.arange(3), int])
+def test_arrays_and_classes_are_no_integers(wrong):
+    # Both have `__index__`, which raises an error without the name of the argument.
+    with pytest.raises(TypeError, match="is indexed by integers or slices, got"):
+        Map.range(4)[wrong]
+    with pytest.raises(TypeError, match=r"seed must be an integer, got .* of type (ndarray|type)"):
+        Map.range(4).seed(wrong)
+
+
+@pytest.mark.parametrize("wrong", [{}, {"a": 1}, {1, 2}, np.int64(3), iter([1, 2]), "12"])
+def test_a_selection_is_a_slice_or_a_sequence(wrong):
+    with pytest.raises(ValueError, match="sl is not a slice: <class"):
+        Map.range(4).slice(wrong)

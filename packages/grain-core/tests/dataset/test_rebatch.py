@@ -49,6 +49,7 @@ def test_rebatch_resumes_at_every_step(
     ("batches", "error", "message"),
     [
         ([1], TypeError, "int"),
+        ([{"a": None}], TypeError, "without arrays"),
         ([{"a": np.arange(2), "b": np.arange(3)}], ValueError, r"\[2, 3\]"),
         ([{"a": np.arange(2)}, {"b": np.arange(2)}], ValueError, "different structure"),
         ([np.ones((2, 2)), np.ones((2, 3))], ValueError, r"\(2, 3\)"),

@@ -6,6 +6,7 @@ import textwrap
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import grain
@@ -119,3 +120,8 @@ def test_str_and_fingerprints_stay_as_they_were():
     assert [str(line) for line in Own().fingerprint()] == ["source: Own"]
     nested = [str(line) for line in Map.source(Map.range(4)).fingerprint()]
     assert nested == ["source: RangeMapDataset(start=0, step=1, stop=4), 4 records"]
+
+
+def test_a_source_whose_text_has_many_lines_is_shown_by_its_type():
+    series = pl.Series("x", [1, 2, 3])
+    assert repr(Map.source(series)) == "MapDataset.source(<Series of 3>)  # 3 elements"

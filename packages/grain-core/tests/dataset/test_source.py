@@ -275,3 +275,10 @@ def test_ranges_of_any_size_hold_exact_integers(bound):
 @settings(deadline=None)
 def test_a_range_is_like_python_s(start, stop, step):
     assert list(Map.range(start, stop, step)) == list(range(start, stop, step))
+
+
+def test_an_array_without_dimensions_is_refused():
+    with pytest.raises(TypeError, match="an array without dimensions"):
+        grain.MapDataset.source(np.array(5))
+    with pytest.raises(TypeError, match=r"Column \['x'\] is an array without dimensions"):
+        grain.MapDataset.source({"x": np.array(3), "n": np.arange(2)})

@@ -191,7 +191,7 @@ def outcomes(iterator: Any, count: int) -> list[Any]:
 
 
 def the_note(error: BaseException) -> str:
-    [note] = [note for note in error.__notes__ if not note.startswith("grain: read from")]
+    [note] = [note for note in error.__notes__ if note.startswith("grain: raised")]
     return note
 
 

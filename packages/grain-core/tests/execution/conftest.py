@@ -19,7 +19,8 @@ from grain.dataset import iterator
 from grain.execution import adaptive_reader, block_threads, split_reader
 
 from ..helpers.processes import beyond, census
-from .gated_source import PATIENCE, Clock, GatedSource
+from ..helpers.threads import new_threads, wait_for_end
+from .gated_source import Clock, GatedSource
 from .meeting import Meeting, new_meeting
 
 # All warnings are errors, but that programs compare several passes over one dataset.
@@ -31,7 +32,7 @@ import grain
 from grain import IterDataset, MapDataset, MultiprocessingOptions
 
 def children(pid=None):
-    # The template of each pool, and its workers.
+    # The template of all pools, and their workers.
     found = []
     for task in os.listdir(f"/proc/{pid or os.getpid()}/task"):
         with open(f"/proc/{pid or os.getpid()}/task/{task}/children") as file:
@@ -133,9 +134,7 @@ def reading_threads() -> Iterator[Callable[[], list[threading.Thread]]]:
         return [t for t in threads if t.name == "grain-read" and t not in before]
 
     yield readers
-    for thread in readers():
-        thread.join(PATIENCE)
-    assert readers() == [], "a reading thread outlived its iterator"
+    wait_for_end(lambda: new_threads(before, "grain-read"))
 
 
 @pytest.fixture

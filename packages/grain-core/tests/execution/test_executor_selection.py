@@ -152,6 +152,19 @@ def test_limits_of_worker_processes_are_refused_by_other_executors(executor: Any
         select_executor(options, None)
 
 
+def test_limits_that_the_target_of_a_plugin_does_not_take_are_refused(
+    own_executor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(num_workers: int | None = None) -> Any:
+        return make_executor(num_workers)
+
+    monkeypatch.setattr("grain.plugins.manager.load_object", lambda target: make)
+    assert list(with_workers(rows(9), 2, executor=own_executor)) == list(range(9))
+    options = grain.MultiprocessingOptions(2, executor=own_executor, task_timeout=5)
+    with pytest.raises(ValueError, match=r"task_timeout=5\.0\) .*executor 'own' does not take it"):
+        select_executor(options, None)
+
+
 def test_processes_take_limits_from_options_and_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {}
     monkeypatch.setattr(

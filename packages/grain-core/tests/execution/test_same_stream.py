@@ -77,6 +77,20 @@ def test_a_pipeline_gives_the_same_with_workers(name: str, counts: tuple[int, ..
     assert_same(PIPELINES[name], counts, jumps=[3, 0, 8, 1000])
 
 
+@pytest.mark.parametrize("executor", EXECUTORS[:2])
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_closed_iterator_keeps_its_state(name: str, executor: str) -> None:
+    build = PIPELINES[name]
+    for taken in (0, 1, 3):
+        with iter(build()) as alone:
+            expected = [alone.get_state(), *(step(alone)[-1] for _ in range(taken))][-1]
+        iterator = iter(with_workers(build(), 2, executor=executor))
+        for _ in range(taken):
+            next(iterator, None)
+        iterator.close()
+        assert through_json(iterator.get_state()) == through_json(expected)
+
+
 @pytest.mark.parametrize(("name", "counts"), shared(FAILING))
 def test_what_fails_is_followed_by_the_same_with_workers(
     name: str, counts: tuple[int, ...]

@@ -17,20 +17,19 @@ from grain.experimental import (
 )
 
 from ..helpers.pipelines import INLINE, numbers
+from ..helpers.threads import new_threads, wait_for_end
 
 
 def prefetch_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "grain-prefetch"]
+    return new_threads([], "grain-prefetch")
 
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Iterator[None]:
-    before = set(prefetch_threads())
+    before = prefetch_threads()
     yield
     gc.collect()
-    for thread in set(prefetch_threads()) - before:
-        thread.join(timeout=30)
-        assert not thread.is_alive()
+    wait_for_end(lambda: new_threads(before, "grain-prefetch"))
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 100])
@@ -88,6 +87,25 @@ def test_no_more_is_read_ahead_than_allowed() -> None:
             assert next(iterator) == taken
 
 
+def test_reading_ahead_continues_while_the_consumer_has_left_its_loop() -> None:
+    full, read = threading.Event(), []
+
+    def note(x: int) -> int:
+        read.append(x)
+        if x == 6:
+            full.set()
+        return x
+
+    ds = grain.MapDataset.range(100).to_iter_dataset(INLINE).map(note)
+    with iter(ThreadPrefetchIterDataset(ds, prefetch_buffer_size=3)) as iterator:
+        for element in iterator:
+            if element == 3:
+                break
+        assert full.wait(timeout=60)
+        assert next(iterator) == 4
+    assert max(read) < 12
+
+
 def test_an_error_comes_in_order_and_the_stream_resumes_after_it() -> None:
     def fail(x: int) -> int:
         if x == 2:
@@ -113,11 +131,10 @@ def test_a_closed_iterator_ends_its_thread_and_cannot_be_advanced() -> None:
 def test_a_dropped_iterator_ends_its_thread() -> None:
     iterator = iter(ThreadPrefetchIterDataset(numbers(1000), prefetch_buffer_size=2))
     next(iterator)
-    (thread,) = prefetch_threads()
+    assert len(prefetch_threads()) == 1
     del iterator
     gc.collect()
-    thread.join(timeout=30)
-    assert not thread.is_alive()
+    wait_for_end(prefetch_threads)
 
 
 def test_any_iterator_with_a_state_can_be_read_ahead() -> None:

@@ -326,8 +326,17 @@ def test_elements_that_come_rarely_are_waited_for_but_not_for_ever() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
-def test_children_and_their_memory_are_found() -> None:
-    before = measurement.child_processes()
+def test_memory_of_workers_is_counted_for_every_pool_of_a_process() -> None:
+    ds = grain.MapDataset.range(100).to_iter_dataset().mp_prefetch(num_workers=2)
+    for _ in range(2):
+        seen = measurement.Stopwatch()(ds, seconds=0.0, samples=3)
+        assert seen.worker_bytes is not None
+        assert seen.worker_bytes > MEGABYTE
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
+def test_processes_and_their_memory_are_found() -> None:
+    before = measurement.descendant_processes()
     with subprocess.Popen(
         [sys.executable, "-c", "print('up', flush=True); input()"],
         stdin=subprocess.PIPE,
@@ -335,13 +344,13 @@ def test_children_and_their_memory_are_found() -> None:
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        new = measurement.child_processes() - before
+        new = measurement.descendant_processes() - before
         assert process.pid in new
         memory = measurement.memory_of(frozenset([process.pid]))
         assert memory is not None
         assert 100_000 < memory < 1 << 30
         process.communicate(b"\n")
-    assert process.pid not in measurement.child_processes()
+    assert process.pid not in measurement.descendant_processes()
     assert measurement.memory_of(frozenset([process.pid])) in (0, None)
 
 

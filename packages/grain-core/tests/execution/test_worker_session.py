@@ -60,7 +60,7 @@ def test_setting_states_again_and_again_leaves_nothing_with_the_workers() -> Non
 
 
 def a_worker() -> int:
-    """Return the process id of a worker; its parent, the template of the pool, has children."""
+    """Return the process id of a worker; its parent, the template, has children."""
     workers: list[int] = []
     while not workers:  # The template forks them while it starts.
         workers = [pid for pid in descendants(os.getpid()) if not descendants(pid)]
@@ -143,7 +143,12 @@ def test_a_death_behind_a_full_buffer_comes_after_what_was_computed(victim: int)
 
 @pytest.mark.usefixtures("leaves_nothing")
 def test_a_worker_killed_while_it_starts_is_reported() -> None:
-    with iter(with_workers(rows(), 2, max_worker_restarts=0)) as iterator:
+    options = grain.MultiprocessingOptions(2, max_worker_restarts=0)
+
+    def wait_for_ever(index: int, count: int) -> None:
+        threading.Event().wait()
+
+    with iter(rows().mp_prefetch(options, worker_init_fn=wait_for_ever)) as iterator:
         iterator.start_prefetch()
         pid = a_worker()
         os.kill(pid, signal.SIGKILL)
@@ -304,8 +309,9 @@ def test_after_an_interrupt_the_stream_goes_on_where_it_was(kind: str, tmp_path:
                 take_all(iterator)
             given = len(found)
             assert found == expected[:given]
-            state = iterator.get_state()
+            # First, as a state may be found by reading from the worker again.
             threads[1].start()
+            state = iterator.get_state()
             take_all(iterator)
             assert found == expected
         # The state after the interrupt is that of the elements delivered before it.

@@ -83,7 +83,9 @@ def step(iterator: Any) -> tuple[str, Any, Any]:
     except StopIteration:
         kind, value = "end", None
     except Exception as error:
-        kind, value = "error", [type(error).__name__, str(error), getattr(error, "__notes__", [])]
+        # Which frames of the library a traceback had depends on where the element was computed.
+        notes = [note for note in getattr(error, "__notes__", []) if "frames inside" not in note]
+        kind, value = "error", [type(error).__name__, str(error), notes]
     return kind, value, through_json(iterator.get_state())
 
 

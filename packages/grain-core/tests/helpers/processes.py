@@ -9,12 +9,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from grain.execution.processes.template_client import end_idle_template
+
 PATIENCE = 60
 """Seconds after which a wait that would otherwise hang fails."""
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the children of a process and their children, without those of `multiprocessing`."""
+    """Return the children of a process and their children.
+
+    Those of `multiprocessing` are left out, and a template that waits for the next pool.
+    """
     try:
         tasks = os.listdir(f"/proc/{pid}/task")
     except FileNotFoundError:
@@ -27,16 +32,25 @@ def descendants(pid: int) -> list[int]:
         except FileNotFoundError:
             continue
         for child in children:
-            if not _is_of_the_standard_library(child):
-                found += [child, *descendants(child)]
+            if b"multiprocessing" in _command_line(child):
+                continue
+            further = descendants(child)
+            if further or not _is_template(child, pid):
+                found += [child, *further]
     return found
 
 
-def _is_of_the_standard_library(pid: int) -> bool:
+def _is_template(pid: int, parent: int) -> bool:
+    """Return whether a process forks workers, which have the same command line."""
+    mark = b"grain-template"
+    return mark in _command_line(pid) and mark not in _command_line(parent)
+
+
+def _command_line(pid: int) -> bytes:
     try:
-        return b"multiprocessing" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
-        return False
+        return b""
 
 
 def segments(pid: int | str = "self") -> list[str]:
@@ -47,7 +61,11 @@ def segments(pid: int | str = "self") -> list[str]:
 
 
 def census() -> dict[str, list[Any]]:
-    """Return the children, threads, open descriptors and shared memory of this process."""
+    """Return the children, threads, open descriptors and shared memory of this process.
+
+    The process that is kept to fork the workers of the next pool is ended before.
+    """
+    end_idle_template()
     return {
         "children": descendants(os.getpid()),
         "threads": os.listdir("/proc/self/task"),

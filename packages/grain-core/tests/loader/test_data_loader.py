@@ -91,7 +91,6 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
         "worker_count must be an integer",
     ),
     "worker_count 1.0": (lambda: loader(worker_count=1.0), TypeError, "got 1.0 of type float"),
-    "worker_buffer_size 0": (lambda: loader(worker_buffer_size=0), ValueError, "positive, got 0"),
     "sampler 3": (lambda: loader(sampler=3), TypeError, r"__getitem__\(index\).*got 3 of type int"),
     "sampler without shard options": (
         lambda: loader(sampler=LongSampler()),
@@ -446,3 +445,26 @@ def test_load_refuses_what_the_sampler_refuses():
         grain.load("ab", shuffle=True)
     with pytest.raises(ValueError, match="number of records must be greater than 0"):
         grain.load([])
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_workers_may_have_no_buffer(workers):
+    sampler = grain.samplers.SequentialSampler(3, NoSharding())
+    loader = grain.DataLoader(
+        data_source="abc", sampler=sampler, worker_count=workers, worker_buffer_size=0
+    )
+    assert list(loader) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("size", "error", "text"),
+    [
+        (-1, ValueError, "Worker buffer size must be greater than or equal zero"),
+        (None, TypeError, "worker_buffer_size must be an integer, got None"),
+        (1.5, TypeError, r"worker_buffer_size must be an integer, got 1\.5"),
+    ],
+)
+def test_a_wrong_buffer_size_is_refused_by_its_name(size, error, text):
+    sampler = grain.samplers.SequentialSampler(3, NoSharding())
+    with pytest.raises(error, match=text):
+        grain.DataLoader(data_source="abc", sampler=sampler, worker_buffer_size=size)

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grain.plugins import PluginNotInstalledError, PluginUnusableError, UnknownNameError
-from grain.plugins.first_party import KNOWN_PLUGINS, install_command
+from grain.plugins.first_party import KNOWN_PLUGINS
+from grain.plugins.install_commands import install_command
 from grain.plugins.uris import Uri
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import zipfile
 from importlib import metadata
@@ -10,7 +9,6 @@ from importlib import metadata
 import pytest
 
 from grain.plugins import PluginManager, Status
-from grain.plugins.first_party import KNOWN_PLUGINS, install_command, package_beside_core
 from grain.plugins.metadata import (
     InfoDirectory,
     entry_points,
@@ -100,38 +98,3 @@ def test_paths_that_do_not_exist_and_files_that_cannot_be_read_are_passed_over(t
     assert found == [InfoDirectory(str(tmp_path / "odd-1.0.egg-info"))]
     assert found[0].read_text("entry_points.txt") is None
     assert headers_of(found[0]) == {"name": [], "version": [], "requires-dist": []}
-
-
-def test_a_core_from_a_checkout_names_the_plugins_beside_it(tmp_path) -> None:
-    packages = tmp_path / "my packages"
-    for name in ("grain-core", "grain-parquet"):
-        (packages / name).mkdir(parents=True)
-        (packages / name / "pyproject.toml").touch()
-    info = tmp_path / "grain_core-1.0.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Name: grain-core\nVersion: 1.0.0\n")
-    here = [InfoDirectory(str(info))]
-
-    def beside(name: str, **origin: object) -> object:
-        (info / "direct_url.json").write_text(json.dumps(origin))
-        return package_beside_core(name, here)
-
-    url = (packages / "grain-core").as_uri()
-    assert beside("grain-parquet", url=url, dir_info={}) == str(packages / "grain-parquet")
-    assert beside("grain-tfds", url=url, dir_info={}) is None
-    assert beside("grain-parquet", url=f"{url}.whl", archive_info={}) is None
-    assert beside("grain-parquet", url="https://a.example/grain-core", dir_info={}) is None
-    assert beside("grain-parquet") is None
-    (info / "direct_url.json").write_text("[")
-    assert package_beside_core("grain-parquet", here) is None
-    (info / "direct_url.json").unlink()
-    assert package_beside_core("grain-parquet", here) is None
-    assert package_beside_core("grain-parquet", []) is None
-
-
-@pytest.mark.parametrize("folder", [None, "/a/b/grain-parquet"])
-def test_no_install_command_can_fetch_the_other_grain_core(monkeypatch, folder) -> None:
-    monkeypatch.setattr("grain.plugins.first_party.package_beside_core", lambda name: folder)
-    commands = {known.name: install_command(known) for known in KNOWN_PLUGINS}
-    wanted = folder or "grain-core[parquet]>=1,<2"
-    assert commands["parquet"] == f'pip install "{wanted}"'

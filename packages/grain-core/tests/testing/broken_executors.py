@@ -35,7 +35,9 @@ class Opens:
 
 
 class Reordering(Wrapped):
-    """Gives results in the order of arrival: those of two tickets are exchanged."""
+    """Gives results in the order of arrival: those of two tickets without affinity are exchanged."""
+
+    of_streams = False
 
     def __init__(self, job: Any, **options: Any):
         super().__init__(job)
@@ -44,11 +46,13 @@ class Reordering(Wrapped):
 
     def submit(self, task: Any, *, affinity: int | None = None) -> int:
         ticket: int = self.pool.submit(task, affinity=affinity)
-        if affinity is None and self._last is not None:
+        if (affinity is not None) is not self.of_streams:
+            return ticket
+        if self._last is None:
+            self._last = ticket
+        else:
             self._twins[ticket], self._twins[self._last] = self._last, ticket
             self._last = None
-        else:
-            self._last = ticket if affinity is None else self._last
         return ticket
 
     def wait(self, tickets: Collection[int], timeout: float | None = None) -> set[int]:
@@ -57,6 +61,12 @@ class Reordering(Wrapped):
 
     def result(self, ticket: int) -> Any:
         return self.pool.result(self._twins.get(ticket, ticket))
+
+
+class ReorderingStreams(Reordering):
+    """Gives results in the order of arrival: those of two tickets with affinity are exchanged."""
+
+    of_streams = True
 
 
 class Delaying(Wrapped):
@@ -201,6 +211,12 @@ class Leaking(Wrapped):
         self._thread = threading.Thread(target=self._event.wait, daemon=True)
         self._thread.start()
         self.kept.append(self._event)
+
+    @classmethod
+    def release(cls) -> None:
+        """End the threads of all pools."""
+        while cls.kept:
+            cls.kept.pop().set()
 
 
 class IgnoringAffinity(Wrapped):

@@ -50,6 +50,28 @@ def test_a_lock_prevents_it_and_blocks_nothing():
     assert balances("add_locked") == {2}
 
 
+def test_every_step_is_reached_while_other_calls_wait_for_a_lock():
+    preemption = Preemption(PACKAGE)
+    account = Account()
+    preemption.prepare(account.add_locked)
+    steps = preemption.steps(account.add_locked)
+    reached = []
+    for step in steps:
+
+        def other(step: int = step) -> None:
+            reached.append(step)
+            account.add_locked()
+
+        preemption.run(account.add_locked, step, other)
+    assert reached == list(steps)
+
+
+def test_the_second_call_runs_even_if_the_first_does_not_reach_the_step():
+    account = Account()
+    Preemption(PACKAGE).run(account.add, MOST_STEPS, account.add)
+    assert account.balance == 2
+
+
 def test_the_number_of_steps_is_bounded_and_the_choice_is_the_same_each_time():
     def loop() -> int:
         return sum(number for number in range(1000))

@@ -66,6 +66,22 @@ class ParquetIterDataset(IterDataset[Row]):
             return ColumnBatchIterDataset(self, batch_size, drop_remainder)
         return super().batch(batch_size, drop_remainder=drop_remainder, batch_fn=batch_fn)
 
+    def set_slice(self, sl: slice, sequential_slice: bool = False) -> None:
+        """Keep only a slice of the files; iterators that exist keep theirs.
+
+        For programs of google/grain, which divide files among processes by it. Worker processes do not
+        need it here.
+        """
+        del sequential_slice
+        if not isinstance(sl, slice):
+            raise TypeError(f"sl must be a slice, got {sl!r} of type {type(sl).__name__}.")
+        if not self._paths[sl]:
+            raise ValueError(
+                f"{sl} selects none of {len(self._paths)} files; a process needs at least one. Write "
+                "more files, or start fewer processes."
+            )
+        self._paths = self._paths[sl]
+
     def known_length(self) -> int:
         footers = (files.read_footer(path, self._storage_options) for path in self._paths)
         return sum(sum(footer.rows_of_groups) for footer, _ in footers)

@@ -15,13 +15,9 @@ from typing import Any, Protocol
 from grain._config import config
 from grain.execution.processes import array_pickling
 from grain.execution.processes.error_report import ErrorReport, TaskLost, rebuild
-from grain.execution.processes.pool import (
-    Job,
-    NotOutstanding,
-    PoolClosed,
-    PoolInterrupted,
-    WorkerPool,
-)
+from grain.execution.processes.job import Job
+from grain.execution.processes.pool import WorkerPool
+from grain.execution.processes.pool_errors import NotOutstanding, PoolClosed, PoolInterrupted
 from grain.execution.processes.unpicklable import NameOwner
 from grain_ray.cluster import Cluster
 from grain_ray.fleet import FleetOptions

@@ -24,6 +24,8 @@ _STORE_SHARE = 0.5
 _NODE_LOST = re.compile(
     r"node has died|node was terminated|NodeDiedError|ObjectLostError", re.IGNORECASE
 )
+# Longest wait for a connection to a node.
+_CONNECT_SECONDS = 2.0
 _COLOUR = re.compile(r"\x1b\[\d+m")
 
 
@@ -37,6 +39,10 @@ class NodeLostError(ActorLostError):
 
 class ClusterUnavailableError(ConnectionError):
     """The cluster cannot be joined."""
+
+
+class ClusterGoneError(ConnectionError):
+    """The cluster that was joined is gone; another one may be at its address."""
 
 
 class ActorHandle(Protocol):
@@ -56,13 +62,13 @@ class Cluster(Protocol):
     """Most bytes that results may occupy in the object store."""
 
     def start(self, index: int, arguments: tuple[Any, ...]) -> ActorHandle:
-        """Start a worker actor; return before it runs."""
+        """Start a worker actor; return before it runs. Raises `ClusterGoneError`."""
 
     def share(self, value: Any) -> Any:
         """Return a reference to a value, sent to each node once."""
 
-    def reachable(self) -> bool:
-        """Return whether the head of the cluster accepts connections."""
+    def reachable(self, node: str | None = None) -> bool:
+        """Return whether the node with an address, or the head, accepts connections."""
 
     def close(self) -> None:
         """Leave the cluster; its actors end."""
@@ -152,17 +158,23 @@ class RayCluster:
         chosen.update(self._options.ray_remote_args)
         # Ray's retries keep neither the order of tasks nor their definitions; lost tasks are resubmitted.
         chosen.update(max_restarts=0, max_task_retries=0)
-        return RayActor(ray.remote(WorkerActor).options(**chosen).remote(*arguments))
+        try:
+            return RayActor(ray.remote(WorkerActor).options(**chosen).remote(*arguments))
+        except ray.exceptions.RayError as error:
+            # A head that was restarted answers, and refuses those who joined the one before it.
+            raise ClusterGoneError(_describe(error)) from error
 
     def share(self, value: Any) -> Any:
         import ray
 
         return ray.put(value)
 
-    def reachable(self) -> bool:
-        host, _, port = self._head.rpartition(":")
+    def reachable(self, node: str | None = None) -> bool:
+        # Without asking Ray, which blocks for a minute where there is no head.
+        host, _, port = (node or self._head).rpartition(":")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=2.0).close()
+            address = host.strip("[]"), int(port)
+            socket.create_connection(address, timeout=_CONNECT_SECONDS).close()
         except OSError:
             return False
         return True

@@ -10,9 +10,12 @@ other tasks return to the front of the queue. A replacement receives the job and
 task. An affinity whose actor was lost while it had no task is remembered: its next task is reported as lost,
 since the position that the actor held is gone. An idle actor that was not heard of for a while is called
 before it gets a task, so that a task is not blamed for the end of an actor that was gone before. Actors that
-are lost before they are ready are replaced with increasing delays.
+are lost before they are ready are replaced with increasing delays. When the cluster is gone, no actor can be
+replaced: `gone` is set, and nothing is replied, since a new gateway will compute the tasks.
 
-Threads: methods may be called from any thread; replies of actors are handled in threads of the fleet.
+Threads: methods may be called from any thread; replies of actors are handled in threads of the fleet. Ray may
+block the start of an actor for a minute, with the lock held; what the watch over the cluster calls takes no
+lock.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from typing import Any
 
 from grain.execution.processes.error_report import ErrorReport, report
 from grain.memory import allocation
-from grain_ray.cluster import ActorHandle, Cluster, NodeLostError
+from grain_ray.cluster import ActorHandle, Cluster, ClusterGoneError, NodeLostError
 from grain_ray.messages import (
     ActorInfo,
     Definition,
@@ -92,6 +95,7 @@ class _Actor:
         "heard",
         "host",
         "index",
+        "node",
         "pid",
         "probed",
         "retiring",
@@ -103,6 +107,7 @@ class _Actor:
         self.handle = handle
         self.pid = 0  # 0 until it is ready
         self.host = ""
+        self.node = ""  # "" until it is ready
         self.tasks: deque[_Task] = deque()
         self.affinities: set[int] = set()
         self.retiring = False
@@ -118,6 +123,10 @@ class Fleet:
         options: Size and limits.
         job: The job, loaded by every actor.
         setting: `sys.path` and environment of actors.
+
+    Attributes:
+        losses: Number of actors that were lost.
+        gone: Set when the cluster has refused to start an actor because it is another one by now.
     """
 
     def __init__(
@@ -145,11 +154,13 @@ class Fleet:
         self._waiting_for_actor: list[Future[Any]] = []
         self._count = options.count
         self._result_bytes = 0
+        self._copying = 0  # results that are being copied, and occupy the store meanwhile
         self._start_failures = 0
         self._timers: set[threading.Timer] = set()
         self._failure: ErrorReport | None = None
         self._closed = False
         self.losses = 0
+        self.gone = threading.Event()
         self._heard = time.monotonic()
         with self._lock:
             self._start_missing()
@@ -163,6 +174,28 @@ class Fleet:
     def silent_seconds(self) -> float:
         """Time since the last reply of any actor."""
         return time.monotonic() - self._heard
+
+    def silent_nodes(self) -> dict[str, float]:
+        """Return, for each node with tasks, the time since the last reply of any of its actors.
+
+        Takes no lock, like `silent_seconds`: without a head, Ray blocks a thread that starts an actor.
+        """
+        actors = list(self._actors.values())
+        now = time.monotonic()
+        return {
+            node: now - max(actor.heard for actor in actors if actor.node == node)
+            for node in {actor.node for actor in actors if actor.tasks and actor.node}
+        }
+
+    def lose_node(self, node: str) -> None:
+        """Give up the actors of a node that does not answer, in a thread of the fleet."""
+        self._hand_over(self._lose_node, node)
+
+    def _lose_node(self, node: str) -> None:
+        error = NodeLostError("its node does not answer")
+        with self._lock:
+            for actor in [a for a in self._actors.values() if a.node == node]:
+                self._lose(actor, error)
 
     # Tasks
 
@@ -287,8 +320,8 @@ class Fleet:
         return 1
 
     def _store_has_room(self) -> bool:
-        sent = sum(len(actor.tasks) for actor in self._actors.values())
-        return sent == 0 or (sent + 1) * self._result_bytes <= self._options.max_bytes
+        held = self._copying + sum(len(actor.tasks) for actor in self._actors.values())
+        return held == 0 or (held + 1) * self._result_bytes <= self._options.max_bytes
 
     def _bind(self) -> None:
         """Send tasks with affinity to the actor of their affinity, or bind it to another one."""
@@ -335,18 +368,26 @@ class Fleet:
                 self._lose(actor, error)
             return
         reply = Reply(*future.result())
-        if reply.outcome is TaskOutcome.VALUE and not task.future.done():
-            # The store's memory is read-only and must be free for the next result.
-            payload = Payload(*reply.content)
-            reply = reply._replace(content=own(payload, allocation.allocate))
-            self._result_bytes = max(payload.nbytes, int(0.9 * self._result_bytes))
         del future
+        is_wanted = reply.outcome is TaskOutcome.VALUE and not task.future.done()
         with self._lock:
             with contextlib.suppress(ValueError):
                 actor.tasks.remove(task)
             actor.heard = self._heard = time.monotonic()
+            if is_wanted:
+                nbytes = Payload(*reply.content).nbytes
+                self._result_bytes = max(nbytes, int(0.9 * self._result_bytes))
+                self._copying += 1
             self._retire_if_idle(actor)
-            self._dispatch()
+            self._dispatch()  # Not later: the actor computes during the copy.
+        if is_wanted:
+            # The store's memory is read-only and must be free for the next result.
+            content = own(Payload(*reply.content), allocation.allocate)
+            reply = reply._replace(content=content)
+        with self._lock:
+            if is_wanted:
+                self._copying -= 1
+                self._dispatch()
             capacity = self.capacity
         task.reply(reply._replace(outcome=TaskOutcome(reply.outcome), capacity=capacity))
 
@@ -356,7 +397,11 @@ class Fleet:
         active = sum(1 for actor in self._actors.values() if not actor.retiring)
         for _ in range(self._count - active):
             index = next(i for i in range(len(self._actors) + 1) if i not in self._actors)
-            self._start(index)
+            try:
+                self._start(index)
+            except ClusterGoneError:
+                self.gone.set()
+                return
 
     def _start(self, index: int) -> None:
         handle = self._cluster.start(index, (index, self._options.count, *self._setting))
@@ -379,7 +424,7 @@ class Fleet:
                 return
             self._start_failures = 0
             actor.heard = self._heard = time.monotonic()
-            actor.pid, actor.host = unpack(Payload(*reply.content))
+            actor.pid, actor.host, actor.node = unpack(Payload(*reply.content))
             for message in self._definitions.values():
                 if message.affinity is None:
                     actor.handle.call("define", message.number, message.part)
@@ -421,23 +466,27 @@ class Fleet:
             other.heard = 0.0
         blameless = isinstance(error, NodeLostError)
         cause = str(error)
+        lost: list[tuple[_Task, bool]] = []
         requeued: list[_Task] = []
         for position, task in enumerate(actor.tasks):
             started = position == 0 and not blameless
             if task.affinity is None and not started:
                 requeued.append(task)
-                continue
+            else:
+                lost.append((task, started))
+        self._queue.extendleft(reversed(requeued))
+        if not self._closed and not actor.retiring:
+            if actor.pid:
+                self._start_missing()
+            else:
+                self._start_later(cause)
+        if self.gone.is_set():
+            return  # No task is to blame, and a new gateway will compute them all.
+        for task, started in lost:
             if task.affinity is not None:
                 self._forgotten.discard(task.affinity)
             task.reply(loss_reply(actor.index, cause, started)._replace(capacity=self.capacity))
-        self._queue.extendleft(reversed(requeued))
-        if self._closed or actor.retiring:
-            return
-        if actor.pid:
-            self._start_missing()
-            self._dispatch()
-        else:
-            self._start_later(cause)
+        self._dispatch()
 
     def _start_later(self, cause: str) -> None:
         self._start_failures += 1

@@ -12,19 +12,16 @@ import dataclasses
 import os
 import pickle
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
-from grain_ray.cluster import Cluster
+from grain_ray.cluster import Cluster, ClusterUnavailableError
+from grain_ray.cluster_watch import ClusterWatch
 from grain_ray.fleet import Fleet, FleetOptions
 from grain_ray.messages import Definition, Describe, Resize, Submit
 from grain_ray.payload import Payload
 
-# How often the head is looked after while no actor replies, how often in a row it must be gone, and the exit
-# code of a gateway whose cluster is gone.
-_HEAD_CHECK_SECONDS = 2.0
-_HEAD_CHECKS = 3
+# Exit code of a gateway whose cluster is gone.
 _CLUSTER_LOST = 3
 
 
@@ -60,21 +57,19 @@ class GatewayJob:
             self.job,
             (self.path, self.environment),
         )
+        if fleet.gone.is_set():
+            raise ClusterUnavailableError("The Ray cluster was replaced while it was joined.")
         atexit.register(fleet.close)
         for message in self.definitions:
             fleet.define(message)
-        watch = threading.Thread(target=_exit_with_cluster, args=(cluster, fleet), daemon=True)
-        watch.start()
+        watch = ClusterWatch(cluster, fleet)
+        threading.Thread(target=_exit_with_cluster, args=(watch,), daemon=True).start()
         return Gateway(fleet)
 
 
-def _exit_with_cluster(cluster: Cluster, fleet: Fleet) -> None:
-    """End this process when the head is gone and no actor replies, long before Ray would end it."""
-    failures = 0
-    while failures < _HEAD_CHECKS:
-        time.sleep(_HEAD_CHECK_SECONDS)
-        lost = fleet.silent_seconds > _HEAD_CHECK_SECONDS and not cluster.reachable()
-        failures = failures + 1 if lost else 0
+def _exit_with_cluster(watch: ClusterWatch) -> None:
+    """End this process when the cluster is gone, long before Ray would end it."""
+    watch.run()
     os._exit(_CLUSTER_LOST)
 
 

@@ -8,15 +8,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from grain.execution.costs import Costs
-from grain.execution.processes.pool import Job
+from grain.execution.processes.job import Job
 from grain_ray.cluster import ClusterOptions
 from grain_ray.fleet import FleetOptions
 from grain_ray.ray_pool import PoolOptions, RayPool
 
 FALLBACKS = (None, "processes")
 
-# Actor calls cost 0.6 to 1 ms, so tasks are longer than those of local processes.
-_BLOCK_SECONDS = 0.05
+# A task costs 2.5 ms of processor time, most of it Ray's, so tasks are longer than those of local processes.
+# Where other programs use the processors too, tasks of 50 ms would have so few elements that this is a fifth.
+_BLOCK_SECONDS = 0.1
 _MESSAGE_SECONDS = 2e-3
 _ELEMENT_SECONDS = 10e-6
 _BYTE_SECONDS = 1.5e-9

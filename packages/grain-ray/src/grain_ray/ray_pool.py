@@ -27,7 +27,8 @@ from grain._config import config
 from grain.execution.costs import Costs
 from grain.execution.processes import array_pickling
 from grain.execution.processes.error_report import TaskLost
-from grain.execution.processes.pool import Job, NotOutstanding, PoolClosed
+from grain.execution.processes.job import Job
+from grain.execution.processes.pool_errors import NotOutstanding, PoolClosed
 from grain.execution.processes.unpicklable import NameOwner, explain_unpicklable
 from grain_ray.backends import Backend, GatewayBackend, GatewayLostError, LocalBackend
 from grain_ray.cluster import Cluster
@@ -61,6 +62,7 @@ class PoolOptions:
         first_delay: Seconds before the first attempt to reconnect; doubled after each.
         max_delay: Longest delay.
         poll_seconds: Interval at which a waiting thread looks after a new gateway.
+        start_warning_seconds: Wait for the first result after which a warning says why there may be none.
     """
 
     join: Callable[[], Cluster]
@@ -73,6 +75,7 @@ class PoolOptions:
     first_delay: float = 1.0
     max_delay: float = 30.0
     poll_seconds: float = 0.1
+    start_warning_seconds: float = 30.0
 
 
 class _Call:
@@ -132,6 +135,8 @@ class RayPool:
         self._retry_at = 0.0
         self._delay = options.first_delay
         self.gateway_losses = 0
+        # When to warn that there is no result; None once there was one.
+        self._warn_at: float | None = time.monotonic() + options.start_warning_seconds
         self._gateway = self._open_gateway()
 
     @property
@@ -203,6 +208,7 @@ class RayPool:
                 found, groups, slowest = self._look(tickets)
                 if found or not tickets:
                     return found
+                self._warn_if_unstarted()
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left < 0:
                     return set()
@@ -249,6 +255,7 @@ class RayPool:
             self._calls.pop(ticket, None)
             raise
         self._calls.pop(ticket, None)
+        self._warn_at = None
         return value
 
     def ready(self, ticket: int) -> bool:
@@ -328,6 +335,20 @@ class RayPool:
                 or self._gateway is None
             )
             return found, list(groups.values()), self._options.poll_seconds if busy else 1.0
+
+    def _warn_if_unstarted(self) -> None:
+        """Warn once if the first result is long in coming: Ray waits silently for resources."""
+        if self._warn_at is None or time.monotonic() < self._warn_at:
+            return
+        self._warn_at = None
+        warnings.warn(
+            f"No Ray actor has returned a result for {self._options.start_warning_seconds:.0f} seconds. If "
+            f"the first element is not that slow, the cluster may have no room for {self._count} actors: "
+            "other pipelines and jobs use its processors too. `ray status` shows what is free; use fewer "
+            "workers, or `ray_remote_args={'num_cpus': 0.5}`.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
     # All methods below are called with the lock held.
 

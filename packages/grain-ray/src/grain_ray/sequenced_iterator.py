@@ -18,7 +18,8 @@ from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map_dataset import MapDataset
 from grain.execution.processes import array_pickling
 from grain.execution.processes.error_report import ErrorReport, rebuild
-from grain.execution.processes.pool import PoolClosed, WorkerPool
+from grain.execution.processes.pool import WorkerPool
+from grain.execution.processes.pool_errors import PoolClosed
 from grain.options import checked_int
 from grain.sharding import ShardOptions
 from grain_ray.cluster import ClusterOptions

@@ -41,7 +41,7 @@ class WorkerActor:
         sys.path += [entry for entry in path if entry not in sys.path and os.path.isdir(entry)]
 
     def load(self, job: Payload) -> Reply:
-        """Load the job; reply with the process id and node, or with the error of the user's code."""
+        """Load the job; reply with the process id, host and node, or with the error of the user's code."""
         where = "unpickling the job"
         try:
             configure_malloc()
@@ -52,7 +52,7 @@ class WorkerActor:
             self._compute = loaded.start(self._index, self._count)
         except BaseException as error:
             return error_reply(report(error, where=f"{self._where}, {where}"))
-        return value_reply(pack(self._dump((os.getpid(), socket.gethostname()))))
+        return value_reply(pack(self._dump((os.getpid(), socket.gethostname(), _node_address()))))
 
     def ping(self) -> None:
         """Return, which shows that the actor is alive."""
@@ -86,3 +86,15 @@ class WorkerActor:
             self._compute((number, "release"))
         except Exception:
             return  # The part is gone; an error of its `close` has no consumer.
+
+
+def _node_address() -> str:
+    """Return the address where this node of Ray accepts connections; "" where that is not known."""
+    ray = sys.modules.get("ray")
+    if ray is None or not ray.is_initialized():
+        return ""
+    here = ray.get_runtime_context().get_node_id()
+    for node in ray.nodes():
+        if node["NodeID"] == here:
+            return f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}"
+    return ""

@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+# Not 127.0.0.1, in whose place Ray takes an address that other machines can reach.
+HOST = "127.0.0.2"
 PROGRAM = pathlib.Path(__file__).parent / "cluster_process.py"
 
 
@@ -41,7 +43,9 @@ class ClusterClient:
 
 
 @contextlib.contextmanager
-def running_cluster(folder: pathlib.Path, cpus: int = 2) -> Iterator[ClusterClient]:
+def running_cluster(
+    folder: pathlib.Path, cpus: int = 2, host: str = HOST
+) -> Iterator[ClusterClient]:
     """Run a cluster, with a token that this process and its children share."""
     added = {
         "RAY_AUTH_MODE": "token",
@@ -56,9 +60,9 @@ def running_cluster(folder: pathlib.Path, cpus: int = 2) -> Iterator[ClusterClie
         log = stack.enter_context((folder / "cluster.log").open("w"))
         try:
             try:
-                cluster = stack.enter_context(_one_cluster(log, cpus))
+                cluster = stack.enter_context(_one_cluster(log, cpus, host))
             except RuntimeError:  # On a busy machine, Ray may give up starting.
-                cluster = stack.enter_context(_one_cluster(log, cpus))
+                cluster = stack.enter_context(_one_cluster(log, cpus, host))
             yield cluster
         finally:
             stack.close()
@@ -70,9 +74,9 @@ def running_cluster(folder: pathlib.Path, cpus: int = 2) -> Iterator[ClusterClie
 
 
 @contextlib.contextmanager
-def _one_cluster(log: Any, cpus: int) -> Iterator[ClusterClient]:
+def _one_cluster(log: Any, cpus: int, host: str) -> Iterator[ClusterClient]:
     process = subprocess.Popen(
-        [sys.executable, str(PROGRAM), str(cpus)],
+        [sys.executable, str(PROGRAM), str(cpus), host],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,

@@ -1,7 +1,8 @@
 """A Ray cluster of several nodes on this machine, in a process that ends them all when its input ends.
 
 Commands are lines of its standard input, results are lines of JSON: `add`, `kill NUMBER`, `kill-head`,
-`restart-head`, `session` (its folder). It ends only processes that it has started.
+`restart-head`, `session` (its folder), `alive` (the number of nodes). It ends only processes that it has
+started.
 """
 
 from __future__ import annotations
@@ -11,19 +12,18 @@ import os
 import sys
 from typing import Any
 
-# Not 127.0.0.1, in whose place Ray takes an address that other machines can reach.
-HOST = "127.0.0.2"
 STORE_BYTES = 300 << 20
 
 
 class LocalCluster:
     """The nodes, by number; the head is number 0."""
 
-    def __init__(self, cpus: int):
+    def __init__(self, cpus: int, host: str):
         from ray.cluster_utils import Cluster
 
         self._make = Cluster
         self._cpus = cpus
+        self._host = host
         self._cluster: Any = None
         self._nodes: dict[int, Any] = {}
         self._port: int | None = None
@@ -39,9 +39,10 @@ class LocalCluster:
         return address
 
     def add(self) -> int:
-        """Add a node; return its number."""
+        """Add a node, which has the resource "added"; return its number."""
         number = len(self._nodes) + 1
-        self._nodes[number] = self._cluster.add_node(**self._options(self._cpus))
+        options = self._options(self._cpus) | {"resources": {"added": self._cpus}}
+        self._nodes[number] = self._cluster.add_node(**options)
         return number
 
     def kill(self, number: int) -> None:
@@ -57,20 +58,24 @@ class LocalCluster:
         folder: str = self._cluster.head_node.get_session_dir_path()
         return folder
 
+    def alive(self) -> int:
+        """Return the number of nodes that are alive, as the head knows it."""
+        return sum(node["Alive"] for node in self._cluster.global_state.node_table())
+
     def stop(self) -> None:
         """Kill all processes of all nodes."""
         for node in [*self._nodes.values(), self._cluster.head_node]:
             node.kill_all_processes(check_alive=False, allow_graceful=False)
 
     def _options(self, cpus: int) -> dict[str, Any]:
-        return {"num_cpus": cpus, "node_ip_address": HOST, "object_store_memory": STORE_BYTES}
+        return {"num_cpus": cpus, "node_ip_address": self._host, "object_store_memory": STORE_BYTES}
 
 
-def main(cpus: int) -> None:
+def main(cpus: int, host: str) -> None:
     """Run a cluster until the input ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # Ray prints a lot.
-    cluster = LocalCluster(cpus)
+    cluster = LocalCluster(cpus, host)
     print(json.dumps(cluster.start()), file=answers)
     for line in sys.stdin:
         match line.split():
@@ -84,6 +89,8 @@ def main(cpus: int) -> None:
                 found = cluster.start()
             case ["session"]:
                 found = cluster.session()
+            case ["alive"]:
+                found = cluster.alive()
             case _:
                 found = f"unknown command {line!r}"
         print(json.dumps(found), file=answers)
@@ -92,4 +99,4 @@ def main(cpus: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2])

@@ -64,7 +64,7 @@ class TfdsDataSource:
         if not hasattr(self._source, "dataset_info"):
             given = f"split={split!r}" if split is not None else "no split"
             raise ValueError(
-                f"Expected one split of {name!r}, got {given}; available: {_names_of(self._source)}."
+                f"Expected one split of {name!r}, got {given}; {_splits(self._source)}."
             )
         if self._source_length() < 1:
             raise ValueError(
@@ -174,8 +174,10 @@ def _is_empty(example: Any) -> bool:
     return isinstance(example, Mapping) and all(value is None for value in example.values())
 
 
-def _names_of(source: Any) -> str:
-    return ", ".join(map(repr, source)) if isinstance(source, Mapping) else "none"
+def _splits(source: Any) -> str:
+    """Return what is known of the splits of a dataset from which none was chosen."""
+    names = ", ".join(map(repr, source)) if isinstance(source, Mapping) else ""
+    return f"available: {names}" if names else "its splits are known once it has been downloaded"
 
 
 def _kinds(decoders: Any) -> Any:

@@ -43,5 +43,5 @@ def __getattr__(name: str) -> Any:
     except Exception as error:  # Incompatible versions of Orbax fail in many ways.
         raise AttributeError(
             f"grain.checkpoint.{name} needs orbax-checkpoint, which cannot be imported ({error}). "
-            'Install it with `pip install "grain-core[orbax]>=1,<2"`.'
+            "Install it with `pip install orbax-checkpoint`."
         ) from error

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from grain.cli import bench, conformance, convert, doctor, peek, plugins
+from grain.cli import bench, conformance, convert, doctor, peek, plugins, view
 from grain.cli.command import Command, CommandError
 from grain.cli.output import printable
 from grain.plugins import PluginError
@@ -21,6 +21,7 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS: tuple[Command, ...] = (
     peek.COMMAND,
+    view.COMMAND,
     bench.COMMAND,
     convert.COMMAND,
     plugins.COMMAND,
@@ -32,7 +33,8 @@ COMMANDS: tuple[Command, ...] = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line, such as `["plugins", "list", "--json"]`, and return its exit code."""
     parser = argparse.ArgumentParser(
-        prog="grain", description="Inspect, convert and benchmark data sources, and check plugins."
+        prog="grain",
+        description="Inspect, convert and benchmark data and pipelines, and check plugins.",
     )
     parser.add_argument("--version", action="version", version=f"grain-core {__version__}")
     for stream in (sys.stdout, sys.stderr):
@@ -41,7 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     root = Command(name="grain", summary="", children=COMMANDS)
     root.add_to(parser)
-    arguments, further = parser.parse_known_args(argv)
+    given, program_arguments = _split(list(sys.argv[1:] if argv is None else argv))
+    arguments, further = parser.parse_known_args(given)
+    arguments.program_arguments = program_arguments
     if further:
         advice = ". Quote a pattern, or the shell expands it to file names."
         found = all(os.path.exists(argument) for argument in further)
@@ -59,3 +63,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return int(code)
+
+
+def _split(given: list[str]) -> tuple[list[str], list[str]]:
+    """Return the arguments of the command, and those of a program that it runs, which follow `--`."""
+    name = next((argument for argument in given if not argument.startswith("-")), None)
+    if "--" not in given or not any(c.name == name and c.takes_program_arguments for c in COMMANDS):
+        return given, []
+    position = given.index("--")
+    return given[:position], given[position + 1 :]

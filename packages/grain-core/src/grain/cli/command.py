@@ -45,6 +45,8 @@ class Command:
         run: Runs the command and returns the exit code; None for a group.
         arguments: Adds the command's arguments to its parser.
         children: The commands of a group.
+        takes_program_arguments: Whether `--` ends the arguments of the command; those after it are its
+            attribute `program_arguments`.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Command:
     run: Callable[[argparse.Namespace], int] | None = None
     arguments: Callable[[argparse.ArgumentParser], None] = _no_arguments
     children: tuple[Command, ...] = ()
+    takes_program_arguments: bool = False
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
         """Add this command and its children to a parser."""

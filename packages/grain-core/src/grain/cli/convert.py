@@ -109,7 +109,9 @@ def _check_target(given: str, path: str, *, force: bool) -> None:
         raise CommandError(f"{given} is a pattern: give the path of one file.")
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
-        raise CommandError(f"{given} cannot be written: the directory {folder} does not exist.")
+        raise CommandError(
+            f"{given} cannot be written: the directory {folder} does not exist; create it first."
+        )
     if os.path.lexists(path) and not force:
         raise CommandError(f"{path} exists: use --force to replace it.")
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from grain.cli.output import printable
+from grain.observe.page.preview import safe_repr
 
 # The number of items shown of a list of nested items.
 _ITEMS = 3
@@ -98,7 +99,7 @@ def _leaf(value: Any, path: str) -> Leaf:
     elif isinstance(value, (list, tuple)) and len(value) > _ITEMS * 4:
         text = f"{list(value[: _ITEMS * 2])!r}"[:-1] + ", …]"
     else:
-        text = repr(value)
+        text = safe_repr(value, _PREVIEW)
     small = isinstance(value, _PLAIN) or (shape is not None and prod(shape) <= _SMALL_ARRAY)
     return Leaf(
         path=path,

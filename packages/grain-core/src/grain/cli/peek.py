@@ -1,24 +1,46 @@
-"""`grain peek URI`: show the first elements of a source, with types, shapes and short values."""
+"""`grain peek`: show elements of a source or of a node of a pipeline: types, shapes, short values."""
 
 from __future__ import annotations
 
 import argparse
 import shutil
 import sys
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
+from grain._lazy import LazyModule
 from grain.cli import source_reader
-from grain.cli.command import Command, CommandError, at_least
+from grain.cli.command import Command, CommandError, UsageError, at_least
 from grain.cli.describe import Leaf, leaves_of
 from grain.cli.output import counted, print_json, printable, table
+from grain.cli.pipeline_target import PipelineTarget, load_pipeline, parse_target
 from grain.cli.source_reader import SourceReader
+
+# Lazy: most commands look at data.
+if TYPE_CHECKING:
+    from grain.cli import pipeline_reader
+else:
+    pipeline_reader = LazyModule("grain.cli.pipeline_reader")
 
 _WIDTH_IN_PIPES = 120
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    source_reader.add_arguments(parser)
+    source_reader.add_arguments(
+        parser, more=", or a pipeline: train.py:dataset, package.module:make_dataset"
+    )
+    parser.add_argument(
+        "--node",
+        metavar="NODE",
+        help="of a pipeline, the node to show: its number, operation or function (default: the last)",
+    )
+    parser.add_argument(
+        "--step",
+        type=int,
+        metavar="STEP",
+        help="of a pipeline, the first element to show (default: 0)",
+    )
     parser.add_argument(
         "-n",
         "--count",
@@ -40,6 +62,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the elements; an empty source is not an error."""
+    target = parse_target(arguments.uri)
+    if target is not None:
+        return _run_on_pipeline(target, arguments)
+    for option in ("node", "step"):
+        if getattr(arguments, option) is not None:
+            raise UsageError(
+                f"--{option} is for pipelines, such as train.py:dataset, but {arguments.uri} is data."
+                " Give --start for an index of data."
+            )
     reader = source_reader.open_reader(
         arguments.uri, arguments.options, arguments.columns, raw=arguments.raw
     )
@@ -67,6 +98,50 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         reader.close()
     return 0
+
+
+def _run_on_pipeline(target: PipelineTarget, arguments: argparse.Namespace) -> int:
+    """Print the elements of a node."""
+    for option, flag in (("options", "-o"), ("columns", "--columns"), ("raw", "--raw")):
+        if getattr(arguments, option):
+            raise UsageError(f"{flag} is for data, but {target.text} is a pipeline.")
+    if arguments.start and arguments.step is not None:
+        raise UsageError("--start and --step are the same for a pipeline: give one of them.")
+    reader = pipeline_reader.pipeline_reader(target.text, load_pipeline(target), arguments.node)
+    step = arguments.step if arguments.step is not None else arguments.start
+    numbered = reader.elements(step, arguments.count)
+    if arguments.json:
+        print_json(_as_data(reader, numbered))
+        return 0
+    name = f"node {reader.node.id}, {reader.node.name}"
+    print(printable(f"{target.text}: {name}: {reader.extent}"))
+    width = _width()
+    for number, element in numbered:
+        print(f"\n[{number}]")
+        if element is None:
+            print("  dropped by a filter")
+        else:
+            print(_as_table(element, width), flush=True)
+    return 0
+
+
+def _as_data(
+    reader: pipeline_reader.PipelineReader, numbered: Iterator[tuple[int, Any]]
+) -> dict[str, Any]:
+    return {
+        "pipeline": reader.text,
+        "nodes": [{"id": node.id, "name": node.name} for node in reader.nodes],
+        "node": reader.node.id,
+        "length": reader.node.length,
+        "elements": [
+            {
+                "step": number,
+                "dropped": element is None,
+                "leaves": [leaf.as_data() for leaf in leaves_of(element)],
+            }
+            for number, element in numbered
+        ],
+    }
 
 
 def _start(reader: SourceReader, start: int) -> int:
@@ -110,7 +185,7 @@ def _indented(leaf: Leaf) -> tuple[str, ...]:
 
 COMMAND = Command(
     name="peek",
-    summary="Show the first elements of a source: types, shapes and short values.",
+    summary="Show elements of a source or a pipeline: types, shapes and short values.",
     run=run,
     arguments=arguments,
 )

@@ -31,13 +31,19 @@ _LONGEST_REASON = 500
 INPUT_ERRORS = (OSError, ValueError, LookupError)
 
 
-def add_arguments(parser: argparse.ArgumentParser, name: str = "uri") -> None:
-    """Add the arguments of every command that opens a source."""
+def add_arguments(parser: argparse.ArgumentParser, name: str = "uri", more: str = "") -> None:
+    """Add the arguments of every command that opens a source.
+
+    Args:
+        parser: The parser of the command.
+        name: The name of the argument for the source.
+        more: What the argument may be besides, for its help.
+    """
     parser.add_argument(
         name,
         metavar=name.upper(),
         help="a path or URI that grain.sources.open accepts: data.parquet, 'data/*.array_record',"
-        " tfds://mnist",
+        f" tfds://mnist{more}",
     )
     parser.add_argument(
         "-o",

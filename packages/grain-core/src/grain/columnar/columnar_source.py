@@ -77,6 +77,8 @@ def as_source(source: Any) -> Any:
     >>> as_source(["a", "b"])
     ['a', 'b']
     """
+    if type(source) is list:  # The most frequent kind.
+        return source
     if isinstance(source, Mapping):
         return ColumnarDataSource(source) if source and _has_names(source) else source
     if is_frame(source):

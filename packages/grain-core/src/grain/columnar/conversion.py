@@ -32,6 +32,8 @@ def is_instance_of(value: Any, library: str, *names: str) -> bool:
     (True, False)
     """
     module = sys.modules.get(library)
+    if module is None:
+        return False
     kinds = tuple(kind for name in names if (kind := getattr(module, name, None)) is not None)
     return isinstance(value, kinds)
 
@@ -121,6 +123,10 @@ def _column(value: Any, path: str) -> RowReader:
         array = np.asarray(value)
         if array.ndim:
             return ObjectColumn(array) if array.dtype.hasobject else ArrayColumn(array)
+        if isinstance(value, np.ndarray):
+            raise TypeError(
+                f"Column {path} is an array without dimensions; {_EXPECTED}, with rows."
+            )
     raise TypeError(f"Column {path} is {_shown(value)}; {_EXPECTED}, with a value for each row.")
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from grain.dataset import map as map  # noqa: A004
     from grain.dataset import missing_attribute as missing_attribute
     from grain.dataset import mix as mix
+    from grain.dataset import observe as observe
     from grain.dataset import pad_or_trim as pad_or_trim
     from grain.dataset import prefetch as prefetch
     from grain.dataset import random_map as random_map

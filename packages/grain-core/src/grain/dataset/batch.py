@@ -9,10 +9,17 @@ from typing import Any, TypeVar
 import numpy as np
 
 from grain import tree
-from grain._exceptions import add_note, as_failure, note_element, transform_name
+from grain._exceptions import (
+    add_note,
+    as_failure,
+    mark_unfinished_batch,
+    note_element,
+    transform_name,
+)
 from grain._user_code import calls_user_code
 from grain.dataset.chunk import END, Chunk, PartialRead, chunk_of
 from grain.dataset.element_spec import ShapeDtypeStruct, get_element_spec
+from grain.dataset.growing_stack import GrowingStack, portion_size
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, Transformed
 from grain.dataset.map_dataset import IndexedMapDataset, MapDataset, array_of_one, read_each
@@ -86,6 +93,10 @@ class BatchMapDataset(IndexedMapDataset[T]):
         self._drop_remainder = drop_remainder
         self._batch_fn = checked_batch_fn(batch_fn)
         self._columns_first = batch_fn is None and parent.is_columnar
+        # Elements to read at a time, 0 for all of them; None until the first one shows its size.
+        self._portion: int | None = None
+        if batch_fn is not None or parent.is_read_together:
+            self._portion = 0
         self._parent_length = len(parent)
         whole, rest = divmod(self._parent_length, self._batch_size)
         self._length = whole + (1 if rest and not drop_remainder else 0)
@@ -123,7 +134,53 @@ class BatchMapDataset(IndexedMapDataset[T]):
             columns = self._parent.read_columns(offsets)
             if columns is not None:
                 return _cut(columns, sizes)
-        return self._stacked(self._parent.read_many(offsets), sizes, indices)
+        known: list[Any] = []
+        if self._portion is None:
+            known = self._parent.read_many(offsets[:1])
+            if isinstance(known, PartialRead):
+                return self._stacked(known, sizes, indices)
+            self._portion = portion_size(known[0], sizes[0])
+        if self._portion:
+            return self._assembled(known, offsets, sizes, indices)
+        elements = self._parent.read_many(offsets[len(known) :])
+        if known:
+            elements[:0] = known
+        return self._stacked(elements, sizes, indices)
+
+    @calls_user_code
+    def _assembled(
+        self, known: list[Any], offsets: IndexArray, sizes: list[int], indices: IndexArray
+    ) -> list[Any]:
+        """Return the batches at `indices`, whose large elements are read in portions.
+
+        Args:
+            known: The first elements, which were read already.
+            offsets: The indices of all elements.
+            sizes: The sizes of the batches.
+            indices: The indices of the batches.
+        """
+        batches: list[Any] = []
+        begin, portion = 0, self._portion or 1
+        for size, index in zip(sizes, indices.tolist(), strict=True):
+            stack = GrowingStack(size)
+            stack.add(known)
+            end = begin + size
+            begin += len(known)
+            known = []
+            while begin < end:
+                elements = self._parent.read_many(offsets[begin : min(begin + portion, end)])
+                if isinstance(elements, PartialRead):
+                    return PartialRead(batches, elements.error)
+                stack.add(elements)
+                begin += len(elements)
+                del elements
+            try:
+                batches.append(stack.finish())
+            except Exception as raised:
+                error = as_failure(raised)
+                note_element(error, self, index, self.describe_sources())
+                return PartialRead(batches, error)
+        return batches
 
     @calls_user_code
     def _stacked(
@@ -150,8 +207,10 @@ class BatchMapDataset(IndexedMapDataset[T]):
     def _spans(self, indices: IndexArray) -> tuple[IndexArray, list[int]]:
         """Return where each batch starts in the parent, and how long it is."""
         epochs = indices // self._length
-        starts = (indices - epochs * self._length) * self._batch_size
-        sizes = np.minimum(self._batch_size, self._parent_length - starts)
+        # A batch size beyond 64 bits is no larger than the parent.
+        size = min(self._batch_size, self._parent_length)
+        starts = (indices - epochs * self._length) * size
+        sizes = np.minimum(size, self._parent_length - starts)
         return starts + epochs * self._parent_length, sizes.tolist()
 
     @computed
@@ -367,7 +426,8 @@ class BatchDatasetIterator(ChunkIterator[T]):
                 try:
                     chunk = self._parent.next_chunk(wanted)
                 except Exception as failure:
-                    # The elements of an incomplete batch are lost with the one that failed.
+                    # The elements of an incomplete batch are dropped with the one that failed.
+                    mark_unfinished_batch(failure)
                     return self._fail_after(failure, chunk_of(batches, states))
             if not chunk.elements:
                 if pending and not self._dataset.drop_remainder:

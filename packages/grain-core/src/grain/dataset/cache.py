@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from grain._policy import current_policy
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, count_field, state_field
@@ -51,6 +52,7 @@ class CacheDatasetIterator(ChunkIterator[T]):
     def __init__(self, parent: DatasetIterator[T]):
         super().__init__(parent)
         self._start = parent.get_state()
+        self._max_chunk = current_policy().max_chunk
         self._cache: list[Any] = []
         self._filled = False
         self._position = 0
@@ -61,7 +63,9 @@ class CacheDatasetIterator(ChunkIterator[T]):
 
     def _pull(self, limit: int) -> Chunk:
         while not self._filled:
-            chunk = self._parent.next_chunk(limit)
+            # Elements before a restored position are needed in any case.
+            missing = min(self._position - len(self._cache), self._max_chunk)
+            chunk = self._parent.next_chunk(max(limit, missing))
             if not chunk.elements:
                 self._filled = True
                 self._snapshot = constant(self._parent.get_state())

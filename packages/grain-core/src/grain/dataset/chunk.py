@@ -49,12 +49,28 @@ class Chunk:
         """Return the chunk without its first `taken` elements."""
         if not taken:
             return self
-        state_after = self.state_after
-        return Chunk(self.elements[taken:], lambda offset: state_after(offset + taken), self.live)
+        return Chunk(self.elements[taken:], _ShiftedStates(self.state_after, taken), self.live)
 
     def first(self, count: int) -> Chunk:
         """Return the first `count` elements."""
         return Chunk(self.elements[:count], self.state_after, self.live)
+
+
+class _ShiftedStates:
+    """The states of a chunk without its first elements."""
+
+    __slots__ = ("_shift", "_state_after")
+
+    def __init__(self, state_after: Callable[[int], Any], shift: int):
+        self._state_after: Callable[[int], Any] = state_after
+        self._shift: int = shift
+        if isinstance(state_after, _ShiftedStates):
+            # A chunk may be cut thousands of times; nested calls would exceed the recursion limit.
+            self._shift += state_after._shift
+            self._state_after = state_after._state_after
+
+    def __call__(self, offset: int) -> Any:
+        return self._state_after(offset + self._shift)
 
 
 def _no_state(offset: int) -> Any:

@@ -45,7 +45,7 @@ def _checked_dtype(dtype: Any) -> Any:
 
 
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
-class ShapeDtypeStruct:
+class ShapeDtypeStruct(ShapeDtypeStructProtocol):
     """The shape and the type of an array, without the array.
 
     Attributes:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from grain.dataset import same_epoch
 from grain.dataset.index_transform import IndexTransformMapDataset
 from grain.dataset.map_dataset import MapDataset
 from grain.index.permutation import IndexArray
@@ -30,6 +31,7 @@ def epochs(dataset: D, num_epochs: int | None, first: int) -> Iterator[D]:
     node: Any = dataset
     node.for_epoch(1)  # Raises before the first epoch what the second would.
     numbers = itertools.count(first) if num_epochs is None else range(first, num_epochs)
+    same_epoch.start_over(node)
     return map(node.for_epoch, numbers)
 
 

@@ -22,6 +22,7 @@ from grain.index.permutation import IndexArray
 from grain.options import DatasetOptions
 
 T = TypeVar("T")
+S = TypeVar("S")
 
 # Imported when there is something to log: most programs do not load it otherwise.
 _logging: Any = LazyModule("logging")
@@ -118,20 +119,22 @@ class DropRateMonitor:
         )
 
 
-_BOOL = {bool}
-
-
 def _decide(
-    function: Callable[[Any], Any], elements: list[Any]
-) -> tuple[list[Any], Exception | None]:
-    """Return whether to keep each element, up to the first whose condition fails, and the error."""
+    function: Callable[[Any], Any], elements: list[Any], select: Callable[[list[Any]], S]
+) -> tuple[S, Exception | None]:
+    """Return what `select` makes of the answers for elements, and the error of the first that failed.
+
+    There are no answers for the element that failed and those after it.
+    """
     answers: list[Any] = []
     error = apply_each(function, elements, answers)
-    if set(map(type, answers)) == _BOOL:
-        return answers, error
-    flags: list[bool] = []
-    undecided = apply_each(bool, answers, flags)
-    return flags, error if undecided is None else undecided
+    try:
+        return select(answers), error
+    except Exception:
+        # An answer is neither true nor false: find it, and keep those before it.
+        flags: list[bool] = []
+        undecided = apply_each(bool, answers, flags)
+        return select(flags), error if undecided is None else undecided
 
 
 class FilterMapDataset(TransformMapDataset[T]):
@@ -145,9 +148,12 @@ class FilterMapDataset(TransformMapDataset[T]):
         super().__init__(parent, transform, function)
 
     def _apply(self, indices: IndexArray, elements: list[Any], out: list[Any]) -> Exception | None:
-        flags, error = _decide(self._function, elements)
-        pairs = zip(elements, flags, strict=False)
-        out += [element if flag else None for element, flag in pairs]
+        def select(answers: list[Any]) -> list[Any]:
+            pairs = zip(elements, answers, strict=False)
+            return [element if answer else None for element, answer in pairs]
+
+        kept, error = _decide(self._function, elements, select)
+        out += kept
         return error
 
     @computed
@@ -177,11 +183,14 @@ class FilterIterDataset(TransformIterDataset[T]):
 
     def apply_chunk(self, elements: list[Any], first: int) -> Transformed:
         del first
-        flags, error = _decide(self._function, elements)
-        offsets = [offset for offset, flag in enumerate(flags) if flag]
+
+        def select(answers: list[Any]) -> tuple[list[int], int]:
+            return [offset for offset, answer in enumerate(answers) if answer], len(answers)
+
+        (offsets, decided), error = _decide(self._function, elements, select)
         if error is not None:
             add_note(error, f"raised in {self}, over {self.describe_sources()}.")
-        return Transformed([elements[offset] for offset in offsets], offsets, len(flags), error)
+        return Transformed([elements[offset] for offset in offsets], offsets, decided, error)
 
     def known_length(self) -> int | None:
         return None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import bisect
+import dataclasses
 import itertools
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -42,6 +45,19 @@ def _checked(transform: Any) -> transforms.FlatMap:
     return transform
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Failure:
+    """Why elements could not be read or split.
+
+    Attributes:
+        error: The error.
+        raised_here: Whether splitting raised it, not the parent.
+    """
+
+    error: Exception
+    raised_here: bool
+
+
 class FlatMapMapDataset(IndexedMapDataset[T]):
     """The pieces of each element at `max_fan_out` indices; those without a piece are None."""
 
@@ -68,28 +84,63 @@ class FlatMapMapDataset(IndexedMapDataset[T]):
         return True
 
     def read_many(self, indices: IndexArray) -> list[Any]:
-        if not indices.size:
+        count = indices.size
+        if not count:
             return []
+        first = int(indices[0])
+        if int(indices[-1]) - first == count - 1 and bool((indices[1:] - indices[:-1] == 1).all()):
+            return self._read_range(first, count)
         owners = indices // self._fan_out
-        pieces = (indices - owners * self._fan_out).tolist()
         # Neighbouring indices often share their element: it is read and split once.
         starts = np.flatnonzero(np.concatenate([[True], owners[1:] != owners[:-1]]))
-        elements = self._parent.read_many(owners[starts])
-        ends = [*starts[1:].tolist(), len(pieces)]
-        out: list[Any] = []
-        for element, end in zip(elements, ends, strict=False):
-            try:
-                parts = [] if element is None else self._split(element)
-            except Exception as raised:
-                error = as_failure(raised)
-                note_element(error, self, int(indices[len(out)]), self.describe_sources())
-                return PartialRead(out, error)
-            count = len(parts)
-            out.extend(parts[piece] if piece < count else None for piece in pieces[len(out) : end])
-        if isinstance(elements, PartialRead):
-            return PartialRead(out, elements.error)
-        return out
+        padded, failure = self._split_and_pad(self._parent.read_many(owners[starts]))
+        # The position of each index among the pieces of all elements.
+        numbers = np.repeat(np.arange(starts.size), np.diff(starts, append=count))
+        positions = (numbers * self._fan_out + indices - owners * self._fan_out).tolist()
+        if failure is None:
+            return [padded[position] for position in positions]
+        known = int(np.searchsorted(numbers, len(padded) // self._fan_out))
+        out = [padded[position] for position in positions[:known]]
+        return self._partial(out, failure, int(indices[known]))
 
+    def _read_range(self, first: int, count: int) -> list[Any]:
+        """Return the elements at consecutive indices."""
+        fan_out = self._fan_out
+        owner, skipped = divmod(first, fan_out)
+        end = -(-(first + count) // fan_out)
+        owners = np.arange(owner, end, dtype=np.int64)
+        padded, failure = self._split_and_pad(self._parent.read_many(owners))
+        out = padded[skipped : skipped + count] if skipped or len(padded) > count else padded
+        return out if failure is None else self._partial(out, failure, first + len(out))
+
+    def _partial(self, out: list[Any], failure: _Failure, index: int) -> PartialRead:
+        if failure.raised_here:
+            note_element(failure.error, self, index, self.describe_sources())
+        return PartialRead(out, failure.error)
+
+    @calls_user_code
+    def _split_and_pad(self, elements: list[Any]) -> tuple[list[Any], _Failure | None]:
+        """Return `max_fan_out` values for each element: its pieces, then None; and the first failure."""
+        split, fan_out = self._transform.flat_map, self._fan_out
+        nothing = [None] * fan_out
+        padded: list[Any] = []
+        try:
+            for element in elements:
+                if element is None:
+                    padded += nothing
+                    continue
+                parts = split(element)
+                if type(parts) is not list or len(parts) > fan_out:
+                    parts = self._checked_parts(parts)
+                padded += parts
+                padded += nothing[len(parts) :]
+        except Exception as raised:
+            return padded, _Failure(as_failure(raised), raised_here=True)
+        if isinstance(elements, PartialRead):
+            return padded, _Failure(elements.error, raised_here=False)
+        return padded, None
+
+    @calls_user_code
     def read_one(self, index: int) -> Any:
         owner, piece = divmod(index, self._fan_out)
         element = self._parents[0].read_one(owner)
@@ -97,7 +148,9 @@ class FlatMapMapDataset(IndexedMapDataset[T]):
             return None
         error: Exception | None = None
         try:
-            parts = self._split(element)
+            parts = self._transform.flat_map(element)
+            if type(parts) is not list or len(parts) > self._fan_out:
+                parts = self._checked_parts(parts)
         except Exception as raised:
             error = as_failure(raised)
         if error is not None:
@@ -106,8 +159,8 @@ class FlatMapMapDataset(IndexedMapDataset[T]):
         return parts[piece] if piece < len(parts) else None
 
     @calls_user_code
-    def _split(self, element: Any) -> Sequence[Any]:
-        parts = self._transform.flat_map(element)
+    def _checked_parts(self, parts: Any) -> Sequence[Any]:
+        """Return the pieces of an element as a list or tuple, or raise an error if there are too many."""
         if not isinstance(parts, (list, tuple)):
             # It may be a generator; one piece too many is enough to refuse it.
             most = None if hasattr(parts, "__len__") else self._fan_out + 1
@@ -120,7 +173,7 @@ class FlatMapMapDataset(IndexedMapDataset[T]):
                 "raise the max fan-out size, but for a max fan-out size >100, performance may suffer. "
                 "Please consider preprocessing your data to keep the max fan-out size reasonable."
             )
-        return parts
+        return parts  # type: ignore[no-any-return]
 
     def fingerprint_arguments(self) -> dict[str, Any]:
         return {"transform": self._transform}
@@ -183,51 +236,50 @@ class FlatMapDatasetIterator(ChunkIterator[T]):
 
     @calls_user_code
     def _pull(self, limit: int) -> Chunk:
-        pieces: list[Any] = []
-        states: list[tuple[Callable[[], Any], int]] = []
-        while len(pieces) < limit:
+        while True:
             chunk, self._held = self._held, END
             if not chunk.elements:
                 # Captured now, since reading further invalidates the state of a live parent.
                 self._before = _constant(self._before())
                 chunk = self._parent.next_chunk(limit)
-                if not chunk.elements:
-                    self._last = (self._before, 0)
-                    break
-            for offset, element in enumerate(chunk.elements):
-                before = self._before
-                self._before = chunk.snapshot(offset)
-                try:
-                    parts = self._transform.flat_map(element)
-                    fresh = _from(parts, self._skip)
-                except Exception as raised:
-                    error = as_failure(raised)
-                    add_note(
-                        error,
-                        f"raised in {self._dataset}, over {self._dataset.describe_sources()}.",
-                    )
-                    self._held = chunk.rest(offset + 1)
-                    self._skip = 0
-                    self._last = (self._before, 0)
-                    return self._fail_after(error, self._chunk_of(pieces, states, chunk.live))
-                first = self._skip + 1
-                pieces.extend(fresh)
-                states.extend((before, first + number) for number in range(len(fresh)))
-                self._last = (before, self._skip + len(fresh))
+            if not chunk.elements:
+                self._last = (self._before, 0)
+                return END
+            before, skip = self._before, self._skip
+            split = self._transform.flat_map
+            pieces: list[Any] = []
+            ends: list[int] = []
+            error: Exception | None = None
+            try:
+                for element in chunk.elements:
+                    parts = split(element)
+                    if type(parts) is not list or skip:
+                        parts, skip = _from(parts, skip), 0
+                    pieces += parts
+                    ends.append(len(pieces))
+                    if len(pieces) >= limit:
+                        break
+            except Exception as raised:
+                error = as_failure(raised)
+            states = _PieceStates(before, self._skip, chunk.state_after, ends)
+            made = Chunk(pieces, states, chunk.live) if pieces else END
+            split_now = len(ends)
+            if split_now:
                 self._skip = 0
-                if len(pieces) >= limit:
-                    self._held = chunk.rest(offset + 1)
-                    break
-            if chunk.live and pieces:
-                return self._chunk_of(pieces, states, live=True)
-        return self._chunk_of(pieces, states, live=False)
-
-    def _chunk_of(
-        self, pieces: list[Any], states: list[tuple[Callable[[], Any], int]], live: bool
-    ) -> Chunk:
-        if not pieces:
-            return END
-        return Chunk(pieces, lambda offset: _state(*states[offset]), live)
+                self._last = states.position(split_now - 1)
+                self._before = chunk.snapshot(split_now - 1)
+            if error is not None:
+                # The element that failed is lost.
+                self._skip = 0
+                self._before = chunk.snapshot(split_now)
+                self._last = (self._before, 0)
+                self._held = chunk.rest(split_now + 1)
+                dataset = self._dataset
+                add_note(error, f"raised in {dataset}, over {dataset.describe_sources()}.")
+                return self._fail_after(error, made)
+            self._held = chunk.rest(split_now)
+            if pieces:
+                return made
 
     def _live_state(self) -> Any:
         return _state(*self._last)
@@ -237,6 +289,45 @@ class FlatMapDatasetIterator(ChunkIterator[T]):
         given = checked_int("`next_index_in_buffer` of a state", found, least=0)
         self._parent.set_state(state_field(state, "parent", self))
         self._restart(given)
+
+
+class _PieceStates:
+    """The states after each piece of a chunk.
+
+    Args:
+        before: Function of the parent's state before the first element.
+        skipped: The number of pieces of the first element that were returned earlier.
+        state_after: The parent's states after each element.
+        ends: The number of pieces up to the end of each element.
+    """
+
+    __slots__ = ("_before", "_ends", "_skipped", "_state_after")
+
+    def __init__(
+        self,
+        before: Callable[[], Any],
+        skipped: int,
+        state_after: Callable[[int], Any],
+        ends: list[int],
+    ):
+        self._before = before
+        self._skipped = skipped
+        self._state_after = state_after
+        self._ends = ends
+
+    def __call__(self, offset: int) -> Any:
+        number = bisect.bisect_right(self._ends, offset)
+        return _state(self._state_before(number), offset + 1 - self._pieces_before(number))
+
+    def position(self, number: int) -> tuple[Callable[[], Any], int]:
+        """Return the parent's state before an element and the number of pieces it was split into."""
+        return self._state_before(number), self._ends[number] - self._pieces_before(number)
+
+    def _state_before(self, number: int) -> Callable[[], Any]:
+        return partial(self._state_after, number - 1) if number else self._before
+
+    def _pieces_before(self, number: int) -> int:
+        return self._ends[number - 1] if number else -self._skipped
 
 
 def _constant(value: Any) -> Callable[[], Any]:

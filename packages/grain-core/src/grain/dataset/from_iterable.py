@@ -11,9 +11,10 @@ from __future__ import annotations
 import copy
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, TypeVar
 
+from grain._exceptions import add_note
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
@@ -37,6 +38,12 @@ class IterableIterDataset(IterDataset[T]):
                 f"from_iterable got {iterable!r}, an iterator, which can be read only once. Pass the "
                 "function that makes it, `from_iterable(read)` instead of `from_iterable(read())`, "
                 "so that every epoch and every resumed run can start again."
+            )
+        if isinstance(iterable, (str, bytes, Mapping)):
+            raise TypeError(
+                f"from_iterable got {type(iterable).__name__}, whose items are characters or keys. Pass a "
+                "function that opens it and yields elements; for columns use "
+                "`grain.MapDataset.source(columns)`."
             )
         # A class that is iterable may be callable too.
         self._is_factory = not hasattr(type(iterable), "__iter__")
@@ -144,6 +151,8 @@ class IterableDatasetIterator(ChunkIterator[T]):
             )
         except Exception as raised:
             error = self._failure = raised
+            place = self._position + len(elements)
+            add_note(error, f"raised in {self._dataset} at element {place}.")
         else:
             if not elements and self._failure is not None:
                 # A generator ends when it raises; ending here would look like the end of the data.

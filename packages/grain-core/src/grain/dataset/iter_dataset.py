@@ -12,8 +12,10 @@ import numpy as np
 
 from grain import dataset as operations
 from grain import transforms
+from grain._config import config
 from grain._lazy import LazyModule
-from grain.dataset import same_epoch
+from grain.dataset import same_epoch, torch_loader
+from grain.dataset.entry_points import observation
 from grain.dataset.iterator import DatasetIterator
 from grain.dataset.node import DatasetNode, ExecutionTrait, SessionBinding
 from grain.dataset.recognition import RecognisedIterDataset
@@ -34,8 +36,13 @@ def _remember_dataset(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     @functools.wraps(make)
     def __iter__(self: Any) -> Any:  # noqa: N807 - shown in tracebacks
-        if same_epoch.is_watching:
-            same_epoch.warn_of_same_epoch(self)
+        return same_epoch.open_watched(self, open_) if same_epoch.is_watching else open_(self)
+
+    def open_(self: Any) -> Any:
+        if torch_loader.get_worker_info is not None:
+            torch_loader.check_torch_worker(self)
+        if _observe is not None and (observed := _observe(self)) is not None:
+            return observed
         session = _bound_session(self, __iter__) if _has_bound_nodes else None
         iterator = make(self) if session is None else session.iterate(self)
         if isinstance(iterator, DatasetIterator) and iterator is not self:
@@ -43,6 +50,16 @@ def _remember_dataset(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return iterator
 
     return __iter__
+
+
+# Makes the observed iterator of a dataset, or returns None; None in programs that observe nothing.
+_observe: Callable[[Any], Any] | None = None
+
+
+def set_observer(observe: Callable[[Any], Any]) -> None:
+    """Make iterators by a function from now on; it returns None for those that are not observed."""
+    global _observe
+    _observe = observe
 
 
 # Whether any node was bound to a session, so that other programs need not look for one.
@@ -74,9 +91,18 @@ _open = operator.methodcaller("__iter__")
 
 def _iterate(self: IterDataset[Any]) -> DatasetIterator[Any]:
     """Return a new iterator at the first element."""
-    iterator: DatasetIterator[Any]
     if same_epoch.is_watching:
-        same_epoch.warn_of_same_epoch(self)
+        return same_epoch.open_watched(self, _open_with_parents)
+    return _open_with_parents(self)
+
+
+def _open_with_parents(self: IterDataset[Any]) -> DatasetIterator[Any]:
+    iterator: DatasetIterator[Any]
+    if torch_loader.get_worker_info is not None:
+        torch_loader.check_torch_worker(self)
+    if _observe is not None and (observed := _observe(self)) is not None:
+        found: DatasetIterator[Any] = observed
+        return found
     if _has_bound_nodes and (session := _bound_session(self, _iterate)) is not None:
         iterator = session.iterate(self)
     else:
@@ -102,6 +128,8 @@ class IterDataset(RecognisedIterDataset, DatasetNode, Iterable[T], metaclass=abc
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if torch_loader.get_worker_info is None:
+            torch_loader.register_with_torch(IterDataset)
         if "__iter__" in cls.__dict__:
             cls.__iter__ = _remember_dataset(cls.__iter__)  # type: ignore[method-assign]
             trait = ExecutionTrait.OPAQUE
@@ -358,6 +386,22 @@ class IterDataset(RecognisedIterDataset, DatasetNode, Iterable[T], metaclass=abc
         """Compute elements ahead, like `mp_prefetch`."""
         return operations.prefetch.mp_prefetch(self, multiprocessing_options, None, False)
 
+    def observe(self, *, name: str | None = None, trace: bool = False) -> IterDataset[T]:
+        """Measure the iterators of this dataset; see `stats()` of an iterator.
+
+        Elements, their order and states do not change. Call it last: the whole pipeline is measured.
+
+        Args:
+            name: A name for the pipeline in exports.
+            trace: Whether to record a timeline.
+
+        >>> import grain
+        >>> iterator = iter(grain.MapDataset.range(10).map(str).to_iter_dataset().observe())
+        >>> len(list(iterator)), iterator.stats().elements
+        (10, 10)
+        """
+        return operations.observe.ObserveIterDataset(self, name=name, trace=trace)
+
 
 class TransparentIterDataset(IterDataset[T]):
     """A node with the elements and the states of its one parent."""
@@ -378,3 +422,22 @@ class TransparentIterDataset(IterDataset[T]):
             return super().fingerprint()
         lines: list[Any] = self._parent.fingerprint()
         return lines
+
+
+def _observe_from_now_on(dataset: Any) -> Any:
+    """Load telemetry with the first iterator: it cannot be imported while this module is."""
+    observation().enable()
+    return None if _observe is None else _observe(dataset)
+
+
+def _follow_setting(value: Any) -> None:
+    if value is None or value is False:  # An empty text and port 0 are values.
+        return
+    if _observe is None:
+        set_observer(_observe_from_now_on)
+    elif _observe is not _observe_from_now_on:  # Something was observed before.
+        observation().enable()
+
+
+for _name in ("observe", "prometheus_port", "py_dataset_visualization_output_dir", "py_debug_mode"):
+    config.watch(_name, _follow_setting)

@@ -11,20 +11,25 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from operator import length_hint
 from types import TracebackType
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
 
 from grain import tree
 from grain._chunk_size import ChunkSizeController
-from grain._exceptions import is_worker_failure
+from grain._exceptions import loses_other_elements
 from grain._policy import current_policy
 from grain._user_code import calls_user_code
 from grain.dataset.checkpointing import CheckpointMixin
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.context import IterationContext, current_context
-from grain.dataset.same_epoch import note_complete_pass
+from grain.dataset.entry_points import observation
+from grain.dataset.same_epoch import note_complete_pass, warn_of_repetition
 from grain.dataset.stats import NO_STATS
 from grain.dataset.traceback_cleanup import clear_frames
+from grain.dataset.traceback_filter import filter_traceback
 from grain.memory.buffer_pool import keep_freed_memory
+
+if TYPE_CHECKING:
+    from grain.observe.statistics import PipelineStatistics
 
 T = TypeVar("T")
 
@@ -110,6 +115,21 @@ class DatasetIterator(CheckpointMixin, Iterator[T], abc.ABC):
         for parent in self._parents:
             parent.start_prefetch()
 
+    def stats(self) -> PipelineStatistics:
+        """Return the measurements of this iterator so far, if it is observed.
+
+        It is if it was made inside of `with grain.observing():`, if its dataset has `observe()`, or with
+        `GRAIN_OBSERVE=1` in the environment.
+
+        >>> import grain
+        >>> with grain.observing():
+        ...     iterator = iter(grain.MapDataset.range(5))
+        >>> next(iterator), iterator.stats().elements
+        (0, 1)
+        """
+        found: PipelineStatistics = observation().statistics(self)
+        return found
+
     def close(self) -> None:
         """Release threads, processes and memory. A closed iterator cannot be advanced."""
         self._closed = True
@@ -175,7 +195,12 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
     An interrupt (Ctrl-C) may strike anywhere in these methods, and a state may be refused after some
     of the parents were set to it. In both cases the next step first restores the state before, so
     subclasses need not handle that.
+
+    Attributes:
+        repeats_pass: Whether the first element starts a pass that the program has seen before.
     """
+
+    repeats_pass = False
 
     def __init__(self, parents: DatasetIterator[Any] | Sequence[DatasetIterator[Any]] = ()):
         super().__init__(parents)
@@ -190,7 +215,8 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
         # The state before the chunk, or the arguments of the replay that finds it, for an interrupt before
         # its first element is taken.
         self._before_chunk: Callable[[], Any] | tuple[Any, int] | None = None
-        # Set after workers failed, which no element is to blame for: the state of the last element.
+        # Set after a failure that took other elements along, of workers or below a batch: the state of the
+        # last element.
         self._before_failure: Callable[[], Any] | None = None
         self._anchor: _Anchor | None = None
         # Held while `next` pulls a chunk; reentrant, as a user's function may call `next` again.
@@ -218,6 +244,7 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
             raise
         except BaseException as error:
             clear_frames(error)
+            filter_traceback(error)
             raise
         finally:
             # The error keeps this frame alive, which must not keep the iterator's resources alive.
@@ -238,6 +265,9 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
     def _start_chunk(self) -> None:
         """Pull a chunk; raise StopIteration at the end."""
         self._assert_not_closed()
+        if self.repeats_pass:
+            self.repeats_pass = False
+            warn_of_repetition()
         replay: tuple[Any, int] | None = None
         if self._rollback is not None:
             self._restore(self._rollback())
@@ -259,8 +289,10 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
         try:
             chunk = self._pull_or_raise(self._chunk_size.size)
         except Exception as error:
-            if is_worker_failure(error) and replay is None:
-                self._before_failure = self._before_failure or self._rollback
+            if loses_other_elements(error) and self._before_failure is None:
+                self._before_failure = self._rollback
+                if replay is not None:
+                    self._before_failure = functools.partial(self._state_before, *replay)
             self._rollback = self._anchor = None
             raise
         self._chunk_size.observe(chunk.elements, time.perf_counter() - started)
@@ -302,6 +334,20 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
         return anchor.state, anchor.count
 
     def _replay(self, state: Any, count: int) -> Any:
+        state = self._state_after_reading(state, count)
+        self._rollback = lambda: state
+        return state
+
+    def _state_before(self, state: Any, count: int) -> Any:
+        """Return the state before a failure by a replay, and return to the position after the failure."""
+        after = copied_state(self._current_state())
+        self._rollback = lambda: after
+        before = self._state_after_reading(state, count)
+        self._restore(after)
+        self._rollback, self._before_failure = None, lambda: before
+        return before
+
+    def _state_after_reading(self, state: Any, count: int) -> Any:
         self._anchor = None
         self._restore(state)
         while count > 0:
@@ -310,9 +356,7 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
                 break
             count -= len(chunk.elements)
             state = chunk.state_after(len(chunk.elements) - 1)
-        state = copied_state(state)
-        self._rollback = lambda: state
-        return state
+        return copied_state(state)
 
     def next_chunk(self, limit: int) -> Chunk:
         if self._rollback is not None:
@@ -374,11 +418,16 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
         self._error = self._before_failure = self._anchor = None
         self._restore(state)
         self._rollback = None
+        self.repeats_pass = False
 
     def close(self) -> None:
+        self._keep_state()
+        super().close()
+
+    def _keep_state(self) -> None:
+        """Make `get_state` independent of the parents, which cannot be read once they are closed."""
         self._return_untaken()
         if self._rollback is not None and not self._closed:
-            # Parents that are closed cannot be read again.
             with contextlib.suppress(Exception):
                 state = self._rollback()
                 self._rollback = lambda: state
@@ -387,7 +436,6 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
             taken = self._taken()
             self._chunk = self._chunk.first(taken)
             self._remaining = iter(END.elements)
-        super().close()
 
 
 def state_field(state: Any, name: str, owner: Any) -> Any:

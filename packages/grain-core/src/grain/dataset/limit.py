@@ -24,6 +24,7 @@ class LimitIterDataset(IterDataset[T]):
     """
 
     fingerprint_name = "limit"
+    may_end_early = True
     preserves_elements = True
 
     def __init__(self, parent: IterDataset[T], count: int):
@@ -96,6 +97,6 @@ class LimitDatasetIterator(ChunkIterator[T]):
         return {"parent": self._snapshot(), "count_elements_read": self._read}
 
     def _restore(self, state: Any) -> None:
-        read = int(state_field(state, "count_elements_read", self))
+        read = count_field(state, "count_elements_read", self)
         self._parent.set_state(state_field(state, "parent", self))
         self._begin(read)

@@ -45,7 +45,7 @@ def as_index(index: Any, dataset: Any) -> int:
     """Return an index of any integer type as an int, or raise an error that shows it."""
     try:
         number = index.__index__()
-    except AttributeError:
+    except (AttributeError, TypeError):  # TypeError for classes, and arrays of several numbers.
         raise TypeError(
             f"{dataset} is indexed by integers or slices, got {index!r} of type "
             f"{type(index).__name__}."
@@ -141,8 +141,8 @@ class MapDataset(RecognisedMapDataset, DatasetNode, Generic[T], abc.ABC):
 
     def __iter__(self) -> DatasetIterator[T]:
         if same_epoch.is_watching:
-            same_epoch.warn_of_same_epoch(self)
-        return self.to_iter_dataset().__iter__()
+            return same_epoch.open_watched(self, _open_as_stream)
+        return _open_as_stream(self)
 
     # Sources
 
@@ -174,6 +174,11 @@ class MapDataset(RecognisedMapDataset, DatasetNode, Generic[T], abc.ABC):
     def range(start: int, stop: int | None = None, step: int = 1) -> MapDataset[int]:
         """Return a dataset of integers, like Python's `range`.
 
+        Args:
+            start: The first integer; alone, the end, and integers start at 0.
+            stop: The end, which is not included.
+            step: The distance from one integer to the next; may be negative.
+
         >>> import grain
         >>> list(grain.MapDataset.range(2, 8, 2))
         [2, 4, 6]
@@ -190,6 +195,10 @@ class MapDataset(RecognisedMapDataset, DatasetNode, Generic[T], abc.ABC):
         Components may be named; they are then ordered by name, and proportions can be changed at an
         index: see `MixedMapDataset.change_at`.
 
+        Args:
+            datasets: The components, or a dictionary of names and components.
+            weights: Their proportions, positive numbers of any sum, in the same form; equal by default.
+
         >>> import grain
         >>> list(grain.MapDataset.mix([grain.MapDataset.range(3), grain.MapDataset.range(10, 13)]))
         [0, 10, 1, 11, 2, 12]
@@ -198,14 +207,15 @@ class MapDataset(RecognisedMapDataset, DatasetNode, Generic[T], abc.ABC):
 
     @staticmethod
     def select_from_datasets(
-        datasets: Sequence[MapDataset[Any]], selection_map: transforms.DatasetSelectionMap
+        datasets: Sequence[MapDataset[Any]], selection_map: transforms.DatasetSelectionMap | None
     ) -> MapDataset[Any]:
         """Return a dataset whose elements a selection map picks from several datasets.
 
         Args:
             datasets: The datasets to pick from.
             selection_map: An object with `__len__`, the number of elements, and `__getitem__`, which
-                returns for an index the number of a dataset and the index of the element there.
+                returns for an index the number of a dataset and the index of the element there. None for
+                a mixture with equal weights, as `mix` makes it.
 
         >>> import grain
         >>> class Alternate(grain.transforms.DatasetSelectionMap):
@@ -218,11 +228,16 @@ class MapDataset(RecognisedMapDataset, DatasetNode, Generic[T], abc.ABC):
         >>> list(grain.MapDataset.select_from_datasets([small, large], Alternate()))
         [0, 10, 1, 11]
         """
+        if selection_map is None:
+            return MapDataset.mix(datasets)
         return operations.selection.SelectedMapDataset(datasets, selection_map)
 
     @staticmethod
     def concatenate(datasets: Sequence[MapDataset[Any]]) -> MapDataset[Any]:
-        """Concatenate datasets.
+        """Return the elements of the first dataset, then of the second, and so on.
+
+        Args:
+            datasets: The datasets, in order.
 
         >>> import grain
         >>> list(grain.MapDataset.concatenate([grain.MapDataset.range(2), grain.MapDataset.range(2)]))
@@ -501,6 +516,13 @@ class MapDataset(RecognisedMapDataset, DatasetNode, Generic[T], abc.ABC):
         return False
 
     @computed
+    def is_read_together(self) -> bool:
+        """Whether a source, or a class of the user, reads many elements in one call of its own."""
+        return type(self).__getitems__ is not MapDataset.__getitems__ or any(
+            parent.is_read_together for parent in self._parents
+        )
+
+    @computed
     def is_sparse(self) -> bool:
         """Whether elements may be None because an operation here or upstream drops some of them."""
         return any(parent.is_sparse for parent in self._parents)
@@ -514,6 +536,10 @@ class MapDataset(RecognisedMapDataset, DatasetNode, Generic[T], abc.ABC):
     def is_dense(self) -> bool:
         """Whether no element can be None."""
         return False
+
+
+def _open_as_stream(dataset: MapDataset[T]) -> DatasetIterator[T]:
+    return dataset.to_iter_dataset().__iter__()
 
 
 def _shortened(indices: IndexArray) -> str:

@@ -43,7 +43,9 @@ def _checked_weights(weights: Sequence[float] | None, count: int) -> list[int]:
                 )
     if len(weights) != count:
         raise ValueError(f"`mix` got {count} datasets but {len(weights)} weights: {weights}.")
-    if not (plain and min(weights) > 0 and math.isfinite(sum(weights))):
+    # A mixture of many datasets usually has few different weights.
+    distinct = set(weights) if plain else None
+    if not (distinct and min(distinct) > 0 and math.isfinite(sum(distinct))):
         if any(weight == 0 for weight in weights):
             # Message kept from google/grain 0.2.18
             raise ValueError("Must specify all non-zero proportions for mixing.")
@@ -52,7 +54,7 @@ def _checked_weights(weights: Sequence[float] | None, count: int) -> list[int]:
                 f"Weights for mixing must be positive and finite, got {list(weights)}."
             )
     try:
-        return integer_weights(weights, plain)
+        return integer_weights(weights, distinct)
     except OverflowError:
         raise ValueError(
             f"Weights for mixing differ by too large a factor, got {list(weights)}."
@@ -130,6 +132,8 @@ class MixedMapDataset(ManyParentsMapDataset[T]):
     >>> [changed[i] for i in range(8)]
     [100, 0, 101, 1, 200, 2, 3, 201]
     """
+
+    may_end_early = True
 
     def __init__(
         self,
@@ -313,6 +317,8 @@ class MixedIterDataset(IterDataset[T]):
     """Datasets mixed in given proportions, until the next one to read is exhausted."""
 
     preserves_elements = True
+
+    may_end_early = True
 
     def __init__(
         self,

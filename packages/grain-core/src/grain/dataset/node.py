@@ -30,12 +30,18 @@ import numpy as np
 from grain import dataset as operations
 from grain._lazy import LazyModule
 from grain.dataset.element_spec import get_element_spec
+from grain.dataset.entry_points import presenter
 from grain.dataset.stats import NO_STATS
+from grain.options import ObservationOptions
 
 # Few nodes are fingerprinted or shown, and none by a worker.
 if TYPE_CHECKING:
+    import os
+
     from grain.dataset import written_form as written_form
     from grain.dataset.fingerprint import lines as lines
+    from grain.observe.page.pipeline_page import PipelinePage
+    from grain.observe.statistics import PipelineStatistics
 else:
     lines = LazyModule("grain.dataset.fingerprint.lines")
     written_form = LazyModule("grain.dataset.written_form")
@@ -104,6 +110,18 @@ class computed_once(computed[S]):  # noqa: N801 - used like `property`
         return value
 
 
+_NEW_OBJECT: Any = copyreg.__newobj__  # type: ignore[attr-defined]
+
+
+def _reduce_to_attributes(node: DatasetNode, protocol: SupportsIndex) -> Any:
+    """Return what `pickle` makes a node of whose state is the dictionary of its attributes."""
+    del protocol
+    state = node.__dict__
+    if "_pipeline_text" in state:
+        state = {name: value for name, value in state.items() if name != "_pipeline_text"}
+    return _NEW_OBJECT, (type(node),), state
+
+
 class DatasetNode:
     """The common base of map and iter datasets.
 
@@ -113,8 +131,10 @@ class DatasetNode:
             files: never change it. None describes the node by its `__str__` or its class name.
         preserves_elements: Whether its elements are elements of its first parent, and have its spec.
         is_random: Whether the order or the elements are drawn at random.
+        may_end_early: Whether it may end before its parents do.
         bound_session: Set on copies of nodes that an opaque class reads from: makes the iterators of the
             copy, and of nodes above it, in worker processes.
+        observation_options: Given by a node that requests that iterators of the pipeline are observed.
     """
 
     # Class attributes, so that subclasses may define no `__init__` or not call this one.
@@ -123,7 +143,9 @@ class DatasetNode:
     fingerprint_name: str | None = None
     preserves_elements: bool = False
     is_random: bool = False
+    may_end_early: bool = False
     bound_session: SessionBinding | None = None
+    observation_options: ObservationOptions | None = None
     _stats = NO_STATS  # Used in classes of users.
 
     def __init__(self, parents: Any = ()) -> None:
@@ -159,7 +181,10 @@ class DatasetNode:
             level, depth = further, depth + 1
         if not found:
             return None
-        return int(np.random.SeedSequence(found).generate_state(1)[0])
+        # An array of words is the same entropy as a list of numbers that fit, and much quicker to read.
+        fits = min(found) >= 0 and max(found) < 2**32
+        entropy: Any = np.array(found, dtype=np.uint32) if fits else found
+        return int(np.random.SeedSequence(entropy).generate_state(1)[0])
 
     def fingerprint_arguments(self) -> Mapping[str, Any]:
         """Return the arguments that decide on the elements; None and False stand for "not given"."""
@@ -239,26 +264,78 @@ class DatasetNode:
         """
         return func(self, *args, **kwargs)
 
-    # What `pickle` does by default searches for methods that no node has; that is slow with `__getattr__`.
+    def visualize(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        samples: int = 3,
+        measure: bool = True,
+        max_seconds: float = 3.0,
+        statistics: PipelineStatistics | None = None,
+        title: str | None = None,
+    ) -> PipelinePage:
+        """Return a page of this pipeline: its graph, timings, bottleneck, and elements of each node.
 
-    _pickled_by_state = True
-    # Whether the state is the dictionary of attributes.
-    _has_plain_state = False
+        A notebook shows the page, `print` shows it as text, and `path` writes it as one HTML file that
+        needs no network. By default the pipeline runs for some seconds to measure it.
+
+        Args:
+            path: The file to write; None writes none.
+            samples: The number of elements to show of each node; they are read in this process.
+            measure: Whether to run the pipeline to measure it, if `statistics` are not given.
+            max_seconds: The most seconds to measure, from the first element on, and to read elements.
+            statistics: The measurements to show, as `iterator.stats()` returns them.
+            title: The title of the page.
+
+        >>> import grain
+        >>> page = grain.MapDataset.range(9).shuffle(seed=1).batch(4).visualize(measure=False)
+        >>> print(page.text)
+        ●  range(9)         9      int64
+        ●  shuffle(seed=1)  9      int64
+        ●  batch(4)         3      int64[?]
+        <BLANKLINE>
+        first elements:
+           0 range(9)                          0
+           1 shuffle(seed=1)                   5
+           2 batch(4)                          [5 7 6 0]
+        """
+        page: PipelinePage = presenter().visualize(
+            self,
+            path,
+            samples=samples,
+            measure=measure,
+            max_seconds=max_seconds,
+            statistics=statistics,
+            title=title,
+        )
+        return page
+
+    def _repr_html_(self) -> str | None:
+        return presenter().notebook_view(self)
+
+    # What `pickle` does by default searches for methods that no node has; that is slow with `__getattr__`.
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
-        if cls.__reduce__ is not object.__reduce__ or hasattr(cls, "__getnewargs__"):
-            cls._pickled_by_state = False
+        if cls.__reduce_ex__ not in (DatasetNode.__reduce_ex__, _reduce_to_attributes):
+            return
+        by_state = cls.__reduce__ is object.__reduce__ and not hasattr(cls, "__getnewargs__")
         has_slots = any(vars(kind).get("__slots__") for kind in cls.__mro__)
-        cls._has_plain_state = cls.__getstate__ is object.__getstate__ and not has_slots
+        is_plain = by_state and not has_slots and cls.__getstate__ is object.__getstate__
+        # One function for each case: pickling a long chain consists of these calls.
+        reduce: Any = _reduce_to_attributes if is_plain else DatasetNode.__reduce_ex__
+        cls.__reduce_ex__ = reduce  # type: ignore[method-assign]
+        cls._pickled_by_state = by_state
+
+    _pickled_by_state = True
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         if not self._pickled_by_state:
             return super().__reduce_ex__(protocol)
-        state: Any = self.__dict__ if self._has_plain_state else self.__getstate__()
+        state: Any = self.__getstate__()
         if type(state) is dict and "_pipeline_text" in state:
             state = {name: value for name, value in state.items() if name != "_pipeline_text"}
-        return copyreg.__newobj__, (type(self),), state  # type: ignore[attr-defined]
+        return _NEW_OBJECT, (type(self),), state
 
     def __setstate__(self, state: Any) -> None:
         if type(state) is dict:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from grain.dataset.context import executors
+from grain.dataset.entry_points import executors, observation
 from grain.dataset.iter_dataset import IterDataset, TransparentIterDataset
 from grain.dataset.iterator import DatasetIterator
 from grain.dataset.node import ExecutionTrait, written_form
-from grain.options import MultiprocessingOptions
+from grain.options import MultiprocessingOptions, ObservationOptions
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ def mp_prefetch(
         )
     del sequential_slice
     if options.num_workers == 0:
-        return dataset
+        return dataset.observe(trace=True) if options.enable_profiling else dataset
     return ProcessPrefetchIterDataset(dataset, options, worker_init_fn)
 
 
@@ -67,11 +67,14 @@ class ProcessPrefetchIterDataset(TransparentIterDataset[T]):
         super().__init__(parent)
         self._options = options
         self.worker_init_fn = worker_init_fn
+        if options.enable_profiling:
+            self.observation_options = ObservationOptions(trace=True)
+            observation().enable()
 
     execution_trait = ExecutionTrait.TRANSPARENT
 
     def __iter__(self) -> DatasetIterator[T]:
-        prefetcher = executors().process_prefetcher()
+        prefetcher = executors().process_prefetcher(self._options)
         iterator: DatasetIterator[T]
         if prefetcher is None:
             iterator = self._parent.__iter__()

@@ -77,6 +77,20 @@ class RandomMapMapDataset(TransformMapDataset[T]):
     def _apply(self, indices: IndexArray, elements: list[Any], out: list[Any]) -> Exception | None:
         return _apply_random(self._function, self._rngs, indices.tolist(), elements, out)
 
+    @calls_user_code
+    def _apply_one(self, index: int, element: Any) -> Any:
+        borrowed = self._rngs.borrow()
+        try:
+            return self._function(element, borrowed.seek(index))
+        except StopIteration:
+            error: Exception = stopped(self._function)
+        except Exception as raised:
+            error = raised
+        finally:
+            self._rngs.give_back(borrowed)
+        note_element(error, self, index, self.describe_sources())
+        raise error
+
     def fingerprint_arguments(self) -> dict[str, Any]:
         return {"transform": self._transform, "seed": self._seed}
 

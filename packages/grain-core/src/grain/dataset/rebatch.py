@@ -90,16 +90,21 @@ class RebatchDatasetIterator(ChunkIterator[T]):
         self._skip = taken
         self._pending: list[_Rows] = []
         self._rows_pending = 0
-        # The batch that was taken last, for the structure of batches.
+        # The batch that was taken last, for the structure of batches, and its number of rows.
         self._element: Any = None
+        self._parent_rows = self._batch_size
 
     def _pull(self, limit: int) -> Chunk:
         dataset = self._dataset
         batches: list[Any] = []
         states: list[tuple[Callable[[], Any], int]] = []
         while len(batches) < max(1, limit):
-            wanted = (limit - len(batches)) if not self._rows_pending else 1
-            elements = self._cursor.pull(wanted)
+            # As many of the parent's batches as the missing rows need, if all are as long as the last one.
+            rows = (limit - len(batches)) * self._batch_size - self._rows_pending
+            try:
+                elements = self._cursor.pull(max(1, -(-rows // max(1, self._parent_rows))))
+            except Exception as error:
+                return self._fail_after(error, self._chunk_of(batches, states))
             if not elements:
                 end = self._cursor.end()
                 self._last = (end, self._last[1])
@@ -134,8 +139,8 @@ class RebatchDatasetIterator(ChunkIterator[T]):
     ) -> None:
         """Add the rows of a batch of the parent, and finish as many batches as they fill."""
         skip, self._skip = self._skip, 0
-        leaves = list(tree.leaves(element))
-        rows = _row_count(leaves)
+        leaves = [element] if type(element) is np.ndarray else list(tree.leaves(element))
+        rows = self._parent_rows = _row_count(leaves)
         if self._pending:
             _check_fit(self._element, element, self._pending[-1][0], leaves)
         self._element = element
@@ -155,6 +160,12 @@ class RebatchDatasetIterator(ChunkIterator[T]):
     def _join(self) -> Any:
         """Return the pending rows as one batch."""
         pending, self._pending, self._rows_pending = self._pending, [], 0
+        element = self._element
+        if type(element) is np.ndarray:
+            if len(pending) == 1:
+                [([leaf], begin, end)] = pending
+                return leaf[begin:end]
+            return np.concatenate([leaf[begin:end] for [leaf], begin, end in pending])
         columns = [
             [leaves[number][begin:end] for leaves, begin, end in pending]
             for number in range(len(pending[0][0]))
@@ -162,7 +173,7 @@ class RebatchDatasetIterator(ChunkIterator[T]):
         joined = iter(
             [column[0] if len(column) == 1 else np.concatenate(column) for column in columns]
         )
-        return tree.map_leaves(lambda _: next(joined), self._element)
+        return tree.map_leaves(lambda _: next(joined), element)
 
     def _live_state(self) -> Any:
         return _state(*self._last)
@@ -174,6 +185,13 @@ class RebatchDatasetIterator(ChunkIterator[T]):
 
 
 def _row_count(leaves: list[Any]) -> int:
+    if len(leaves) == 1 and type(leaves[0]) is np.ndarray and leaves[0].ndim:
+        return len(leaves[0])
+    if not leaves:
+        raise TypeError(
+            "RebatchIterDataset needs batches, whose arrays have a first dimension; got one without arrays, "
+            "such as None."
+        )
     sizes = set()
     for leaf in leaves:
         if not getattr(leaf, "shape", ()):
@@ -187,7 +205,7 @@ def _row_count(leaves: list[Any]) -> int:
             f"RebatchIterDataset needs batches whose arrays have equally many rows; got "
             f"{sorted(sizes)}."
         )
-    return sizes.pop() if sizes else 0
+    return sizes.pop()
 
 
 def _any(leaf: Any) -> str:
@@ -197,7 +215,8 @@ def _any(leaf: Any) -> str:
 
 def _check_fit(first: Any, second: Any, old: list[Any], new: list[Any]) -> None:
     """Raise an error if rows of two batches cannot be joined."""
-    if tree.map_leaves(_any, first) != tree.map_leaves(_any, second):
+    are_arrays = type(first) is np.ndarray and type(second) is np.ndarray
+    if not are_arrays and tree.map_leaves(_any, first) != tree.map_leaves(_any, second):
         raise ValueError(
             "RebatchIterDataset cannot join batches of different structure: "
             f"{tree.map_leaves(_any, first)} and {tree.map_leaves(_any, second)}."

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from grain import tree
+from grain.dataset.same_epoch import looking
 
 
 def assert_equal_output_after_checkpoint(ds: Any) -> None:
@@ -19,6 +20,11 @@ def assert_equal_output_after_checkpoint(ds: Any) -> None:
     >>> ds = grain.MapDataset.range(4).to_iter_dataset().batch(2)
     >>> assert_equal_output_after_checkpoint(ds)
     """
+    with looking():
+        _check(ds)
+
+
+def _check(ds: Any) -> None:
     iterator: Any = ds.__iter__() if hasattr(ds, "__iter__") else None
     if not hasattr(iterator, "get_state"):
         raise TypeError(

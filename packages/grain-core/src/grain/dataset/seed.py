@@ -6,12 +6,18 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from grain.dataset.context import current_context, iteration_context
+from grain.dataset.entry_points import observation
 from grain.dataset.index_transform import IndexTransformMapDataset
 from grain.dataset.iter_dataset import IterDataset, TransparentIterDataset
 from grain.dataset.iterator import DatasetIterator
 from grain.dataset.map_dataset import MapDataset
 from grain.index.permutation import IndexArray
-from grain.options import DatasetOptions, checked_int
+from grain.options import (
+    DatasetOptions,
+    ExecutionTrackingMode,
+    ObservationOptions,
+    checked_int,
+)
 
 T = TypeVar("T")
 
@@ -68,6 +74,9 @@ class WithOptionsIterDataset(TransparentIterDataset[T]):
                 f"{type(options).__name__}."
             )
         self._options = options
+        if options.execution_tracking_mode is ExecutionTrackingMode.STAGE_TIMING:
+            self.observation_options = ObservationOptions()
+            observation().enable()
 
     def __str__(self) -> str:
         return f"WithOptionsIterDataset(options={self._options})"

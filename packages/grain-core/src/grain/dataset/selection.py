@@ -166,7 +166,16 @@ class SelectedMapDataset(ManyParentsMapDataset[T]):
         except Exception:
             return None  # Reading finds the element that failed, and keeps those before it.
 
+    @calls_user_code
     def select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
+        choices = list(map(self._selection.__getitem__, indices.tolist()))
+        if set(map(type, choices)) == {tuple} and set(map(len, choices)) == {2}:
+            chosen, elements = zip(*choices, strict=True)
+            if set(map(type, chosen)) == set(map(type, elements)) == {int} and (
+                min(chosen) >= 0 and max(chosen) < len(self._parents)
+            ):
+                return np.array(chosen, dtype=np.int64), np.array(elements, dtype=np.int64)
+        # Numbers of other types, or an error to describe.
         both = np.array([self._choose(index) for index in indices.tolist()], dtype=np.int64)
         return both[:, 0].copy(), both[:, 1].copy()
 

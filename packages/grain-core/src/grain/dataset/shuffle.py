@@ -26,6 +26,8 @@ class ShuffleMapDataset(IndexTransformMapDataset[T]):
     is_random = True
     # (first index, permuted indices) of the last block; replaced as a whole, so threads may share a node.
     _block: tuple[int, IndexArray] = (0, np.empty(0, np.int64))
+    # The index after the last one that was read: reading in order continues there.
+    _continues_at = 0
 
     def __init__(self, parent: MapDataset[T], seed: int | None = None):
         super().__init__(parent)
@@ -49,8 +51,9 @@ class ShuffleMapDataset(IndexTransformMapDataset[T]):
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__
-        if "_block" in state:
-            state = {name: value for name, value in state.items() if name != "_block"}
+        if "_continues_at" in state:
+            own = ("_block", "_continues_at")
+            state = {name: value for name, value in state.items() if name not in own}
         return state
 
     def _parent_indices(self, indices: IndexArray) -> IndexArray:
@@ -59,13 +62,15 @@ class ShuffleMapDataset(IndexTransformMapDataset[T]):
         if count >= _BLOCK_SIZE or int(indices[-1]) - first != count - 1:
             return shuffle_epochs(indices, self._length, self._seed)
         begin, permuted = self._block
+        in_order = first == self._continues_at
+        self._continues_at = first + count
         if not begin <= first <= first + count <= begin + permuted.size:
             if count == 1:
                 return np.array([shuffle_one(first, self._length, self._seed)], np.int64)
             # To the end of the epoch at most: the next epoch is another permutation.
             epoch_end = (first // self._length + 1) * self._length
             end = min(first + _BLOCK_SIZE, epoch_end)
-            if first + count > end:
+            if first + count > end or not in_order:
                 return shuffle_epochs(indices, self._length, self._seed)
             begin = first
             permuted = shuffle_epochs(

@@ -24,7 +24,8 @@ def slice_map_dataset(
     """Return the dataset that a slice or a sequence of indices selects."""
     if isinstance(selection, builtins.slice):
         return SliceMapDataset(parent, selection)
-    if isinstance(selection, (str, bytes)) or not hasattr(selection, "__iter__"):
+    indices = isinstance(selection, Sequence) or hasattr(selection, "__array__")
+    if isinstance(selection, (str, bytes, np.generic)) or not indices:
         # Message kept from google/grain 0.2.18
         raise ValueError(
             f"sl is not a slice: {type(selection)}. Pass a slice or a sequence of integers."
@@ -67,6 +68,7 @@ class SliceMapDataset(_SelectionMapDataset[T]):
     """Every `step`-th element from `start` to `stop`; later epochs are taken from the parent's."""
 
     fingerprint_name = "slice"
+    may_end_early = True
 
     def __init__(self, parent: MapDataset[T], sl: builtins.slice):
         super().__init__(parent)
@@ -119,6 +121,7 @@ class PickMapDataset(_SelectionMapDataset[T]):
     """The elements at given indices, in the order given, repeats included."""
 
     fingerprint_name = "slice"
+    may_end_early = True
 
     def __init__(self, parent: MapDataset[T], picked: Sequence[int]):
         super().__init__(parent)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -24,6 +26,8 @@ from grain.options import ReadOptions
 
 T = TypeVar("T")
 
+# Up to this number, the arithmetic of Python is faster than that of arrays.
+_FEW = 4
 # Kinds of arrays for which indexing with many indices equals stacking rows.
 _STACKABLE = "?biufcmM"
 
@@ -32,6 +36,21 @@ _READ_BY_INDEX = (
     "rows of columns pass a dictionary whose keys are all names, or "
     "`grain.sources.ColumnarDataSource(columns)`."
 )
+
+
+def _advice(source: Any) -> str:
+    """Return what to pass instead of an object that is not read by index."""
+    if isinstance(source, IterDataset):
+        return " It is a stream already; use it as it is."
+    if isinstance(source, os.PathLike):
+        return f" To read a file, open it with `grain.sources.open({os.fspath(source)!r})`."
+    if callable(getattr(source, "collect", None)):  # A LazyFrame of polars.
+        return " Compute it first: pass `frame.collect()`."
+    if callable(getattr(source, "__iter__", None)):
+        return " Make a list of it, or stream it with `grain.IterDataset.from_iterable`."
+    if callable(source):
+        return " If it returns an iterable, stream it with `grain.IterDataset.from_iterable`."
+    return ""
 
 
 def _looks_like_a_path(text: str) -> bool:
@@ -46,16 +65,16 @@ class SourceMapDataset(IndexedMapDataset[T]):
         super().__init__()
         for name in ("__len__", "__getitem__"):
             if not hasattr(type(source), name):
-                advice = ""
-                if isinstance(source, IterDataset):
-                    advice = " It is a stream already; use it as it is."
-                elif hasattr(type(source), "__iter__"):
-                    advice = " Make a list of it, or write an IterDataset that reads it in order."
                 raise TypeError(
                     "MapDataset.source needs an object with `__len__` and `__getitem__`, such as a "
                     f"list, an array or a data source; got {type(source).__name__}, which has no "
-                    f"`{name}`.{advice}"
+                    f"`{name}`.{_advice(source)}"
                 )
+        if isinstance(source, np.ndarray) and not source.ndim:
+            raise TypeError(
+                f"MapDataset.source got an array without dimensions, {source!r}, which has no records; "
+                "pass an array with a row for each record."
+            )
         if isinstance(source, str) and _looks_like_a_path(source):
             warnings.warn(
                 f"MapDataset.source got the text {source!r}, so its elements are the "
@@ -82,8 +101,12 @@ class SourceMapDataset(IndexedMapDataset[T]):
     def read_many(self, indices: IndexArray) -> list[Any]:
         if not indices.size:
             return []
-        wrapped = self._wrapped(indices).tolist()
         source = self._source
+        if indices.size <= _FEW:
+            length = len(source)
+            wrapped = [index % length for index in indices.tolist()]
+        else:
+            wrapped = self._wrapped(indices).tolist()
         if type(source) is list or type(source) is tuple:
             return [source[index] for index in wrapped]
         batched = getattr(source, "__getitems__", None)
@@ -169,6 +192,10 @@ class SourceMapDataset(IndexedMapDataset[T]):
         return _writeable(columns)
 
     @computed
+    def is_read_together(self) -> bool:
+        return hasattr(self._source, "__getitems__")
+
+    @computed
     def is_columnar(self) -> bool:
         return type(self._source) is np.ndarray or hasattr(self._source, "__getcolumns__")
 
@@ -244,9 +271,10 @@ class RangeMapDataset(IndexedMapDataset[int]):
 
     def __init__(self, start: int, stop: int | None = None, step: int = 1):
         super().__init__()
-        self.start = 0 if stop is None else start
-        self.stop = start if stop is None else stop
-        self.step = step
+        # Numbers of numpy would keep their type in elements, and overflow.
+        self.start = 0 if stop is None else operator.index(start)
+        self.stop = operator.index(start if stop is None else stop)
+        self.step = operator.index(step)
         self._length = len(range(self.start, self.stop, self.step))
 
     def __len__(self) -> int:
@@ -275,7 +303,7 @@ class RangeMapDataset(IndexedMapDataset[int]):
     def read_many(self, indices: IndexArray) -> list[Any]:
         if not indices.size:
             return []
-        if not self.is_columnar:
+        if indices.size <= _FEW or not self.is_columnar:
             return list(map(self.read_one, indices.tolist()))
         numbers: list[Any] = self._values(indices).tolist()
         return numbers

@@ -1,4 +1,8 @@
-"""The recorder that datasets and iterators of users call for their own measurements; it records nothing."""
+"""The recorder that datasets and iterators of users call for their own measurements.
+
+It records nothing unless the pipeline is observed; then nodes and iterators have another one
+(`grain.observe.user_recorder`).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,9 @@ _NOTHING = contextlib.nullcontext()
 
 
 class Stats:
-    """A recorder that records nothing.
+    """A recorder that records nothing; its methods are those of google/grain.
+
+    Elements pass through unchanged: their sizes and counts are measured where they are returned.
 
     >>> with Stats().record_self_time():
     ...     element = 3
@@ -22,7 +28,7 @@ class Stats:
     """
 
     def record_self_time(
-        self, *, num_elements: int = 1, offset_ns: int = 0
+        self, *, num_elements: int = 1, offset_ns: float = 0
     ) -> contextlib.AbstractContextManager[None]:
         """Return a context for the time that an operation spends on its own."""
         del num_elements, offset_ns
@@ -44,7 +50,7 @@ NO_STATS = Stats()
 
 
 def record_next_duration_if_output(next_fn: F) -> F:
-    """Return the function itself, which is a `__next__`."""
+    """Return the function itself, a `__next__`: that of the output is timed when it is observed."""
     return next_fn
 
 

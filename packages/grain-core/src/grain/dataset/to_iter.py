@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from itertools import repeat
-from operator import is_
 from typing import Any, TypeVar
 
 import numpy as np
 
 from grain.dataset.chunk import END, Chunk, EndOfDataError, PartialRead
-from grain.dataset.context import BlockReader, executors
+from grain.dataset.entry_points import BlockReader, executors
 from grain.dataset.filter import DropRateMonitor
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
@@ -108,6 +105,20 @@ class PrefetchDatasetIterator(ChunkIterator[T]):
     def __str__(self) -> str:
         return self._dataset.iterator_name
 
+    @property
+    def computes_elsewhere(self) -> bool:
+        """Whether threads read, so that the time that a pull takes is time of waiting for them."""
+        return getattr(self._reader, "in_threads", False)
+
+    def prefetched(self) -> int:
+        """Return the number of elements that threads have read and the consumer has not taken."""
+        return int(getattr(self._reader, "prefetched", 0))
+
+    @property
+    def prefetch_capacity(self) -> int | None:
+        """The most elements that threads read ahead."""
+        return self._dataset.read_options.prefetch_buffer_size
+
     def _pull(self, limit: int) -> Chunk:
         reads = self._reads
         if reads is None:
@@ -160,15 +171,19 @@ class PrefetchDatasetIterator(ChunkIterator[T]):
             excess = self._watch.watch(len(elements), None)
             end = len(elements) if excess is None else excess[0]
             return _chunk_from(elements[:end], first), excess
-        excess = None
         if self._watch.window_lasts(len(elements)):
-            present = [element for element in elements if element is not None]
+            present = _present_in(elements)
             self._watch.add(len(elements), len(present))
-        else:
-            excess = self._watch.watch(len(elements), partial(_count_present, elements))
-            if excess is not None:
-                elements = elements[: excess[0]]
-            present = [element for element in elements if element is not None]
+            return _chunk_among(present, elements, first), None
+        present = []
+
+        def count(begin: int, end: int) -> int:
+            """Count the elements of one range; ranges follow each other."""
+            found = _present_in(elements[begin:end])
+            present.extend(found)
+            return len(found)
+
+        excess = self._watch.watch(len(elements), count)
         return _chunk_among(present, elements, first), excess
 
     def index_from_state(self, state: Any) -> int:
@@ -213,17 +228,17 @@ def _chunk_among(present: list[Any], elements: list[Any], first: int) -> Chunk:
 
     def state_after(offset: int) -> Any:
         if not offsets:
-            offsets.extend(_present(elements))
+            offsets.extend(_present_offsets(elements))
         return {"next_index": first + offsets[offset]}
 
     return Chunk(present, state_after)
 
 
-def _count_present(elements: list[Any], begin: int, end: int) -> int:
-    return end - begin - sum(map(is_, elements[begin:end], repeat(None)))
+def _present_in(elements: list[Any]) -> list[Any]:
+    return [element for element in elements if element is not None]
 
 
-def _present(elements: list[Any]) -> list[int]:
+def _present_offsets(elements: list[Any]) -> list[int]:
     return [offset for offset, element in enumerate(elements) if element is not None]
 
 

@@ -28,6 +28,9 @@ from grain.options import checked_int
 
 T = TypeVar("T")
 
+# A large window needs little memory beside its elements.
+_PERMUTED_AT_ONCE = 1 << 14
+
 
 def _checked_seed(seed: Any) -> int:
     number = checked_int("seed", seed, least=-(2**63))
@@ -184,9 +187,13 @@ class WindowShuffleDatasetIterator(ChunkIterator[T]):
         return before, window
 
     def _shuffled(self, window: list[Any]) -> list[Any]:
-        offsets = np.arange(len(window) - 1, -1, -1, dtype=np.int64)
+        last = len(window) - 1
         seed = (self._seed + self._index) % 2**32
-        return [window[offset] for offset in permute(offsets, len(window) - 1, seed).tolist()]
+        shuffled: list[Any] = []
+        for first in range(last, -1, -_PERMUTED_AT_ONCE):
+            offsets = np.arange(first, max(first - _PERMUTED_AT_ONCE, -1), -1, dtype=np.int64)
+            shuffled += [window[offset] for offset in permute(offsets, last, seed).tolist()]
+        return shuffled
 
     def _live_state(self) -> Any:
         return _state(self._before, self._index, self._given)

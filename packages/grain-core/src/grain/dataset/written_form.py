@@ -88,7 +88,10 @@ def source_text(source: Any) -> str:
         return str(source.written_form())
     if kind.__repr__ is object.__repr__:
         return f"<{kind.__qualname__}>"
-    return _shortened(stable_line(repr(source)))
+    text = repr(source)
+    if "\n" in text:  # A table or a series, whose text is a picture of it.
+        return f"<{kind.__qualname__} of {len(source)}>"
+    return _shortened(stable_line(text))
 
 
 def _shortened(text: str) -> str:
@@ -109,7 +112,7 @@ _Lines = list[tuple[str, str]]
 def _pipeline_lines(node: Any) -> tuple[_Lines, str]:
     """Return the lines of a pipeline, each with its note, and what is known of its elements."""
     parents = node.parents
-    call_of_node = _call_of(node)
+    call_of_node = call_of(node)
     known = _known(node)
     if not parents:
         return [(call_of_node, known)], known
@@ -140,7 +143,8 @@ def _combined_lines(node: Any, call_of_node: str, known: str) -> _Lines:
     return [*lines, (right + rest, known)]
 
 
-def _call_of(node: Any) -> str:
+def call_of(node: Any) -> str:
+    """Return the operation of a node as one would write it; never raises."""
     try:
         text: str = node.written_call()
         return text
@@ -150,17 +154,24 @@ def _call_of(node: Any) -> str:
 
 def _known(node: Any) -> str:
     """Return the length and the element spec, as far as they are known without reading."""
-    length = _length(node)
-    try:
-        spec = _spec_text(get_element_spec(node))
-    except Exception:
-        spec = ""
+    length, spec = length_text(node), element_text(node)
     if not length:
         return spec and f"elements: {spec}"
-    return f"{length} x {spec}" if spec else f"{length} elements"
+    if spec:
+        return f"{length} x {spec}"
+    return "1 element" if length == "1" else f"{length} elements"
 
 
-def _length(node: Any) -> str:
+def element_text(node: Any) -> str:
+    """Return the element spec of a node as text; empty if it is unknown without reading."""
+    try:
+        return _spec_text(get_element_spec(node))
+    except Exception:
+        return ""
+
+
+def length_text(node: Any) -> str:
+    """Return the number of elements of a node as text; empty if it is unknown without reading."""
     try:
         length = node.known_length() if hasattr(node, "known_length") else len(node)
         sparse = getattr(node, "is_sparse", False)

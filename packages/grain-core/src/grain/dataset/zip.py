@@ -51,6 +51,7 @@ class ZipMapDataset(IndexedMapDataset[tuple[Any, ...]]):
     """
 
     fingerprint_name = "zip"
+    may_end_early = True
 
     def written_call(self) -> str:
         return "ZipMapDataset()"
@@ -144,6 +145,7 @@ class ZipIterDataset(IterDataset[tuple[Any, ...]]):
     """
 
     fingerprint_name = "zip"
+    may_end_early = True
 
     def written_call(self) -> str:
         return f"ZipIterDataset({'' if self._strict else 'strict=False'})"

@@ -53,6 +53,16 @@ class AdaptiveReader:
         self._may_return = True
         self._watch = _ConsumerMonitor(policy)
 
+    @property
+    def in_threads(self) -> bool:
+        """Whether threads read now."""
+        return self._threads is not None
+
+    @property
+    def prefetched(self) -> int:
+        """The number of elements that threads have read and the consumer has not taken."""
+        return 0 if self._threads is None else self._threads.prefetched
+
     def read(self, limit: int) -> list[Any]:
         if self._threads is not None:
             elements = self._threads.read(limit)
@@ -244,6 +254,11 @@ class ThreadedReader:
         return max(1, min(wanted, fitting))
 
     @property
+    def prefetched(self) -> int:
+        """The number of elements of blocks that were read and not taken."""
+        return sum(block.count for block in self._ahead if block.done)
+
+    @property
     def does_not_pay_off(self) -> bool:
         """Whether elements are cheap and the consumer waits for them nevertheless."""
         return (
@@ -299,7 +314,7 @@ class ThreadedReader:
         if awaited:
             self.start(awaited=1)
             started = time.perf_counter()
-            block.ready.acquire()
+            self._threads.wait(block)
             waited = time.perf_counter() - started
         self._ahead.popleft()
         self._taken_elements += len(block.elements)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import os
 import queue
 import threading
 import time
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from grain.dataset.chunk import PartialRead
-from grain.execution.thread_shutdown import BackgroundThread
+from grain.execution.thread_shutdown import BackgroundThread, require_threads_of
 
 
 class ReadBlock:
@@ -67,7 +68,7 @@ class BlockThreads:
     Args:
         dataset: Passed to `compute` of each block.
 
-    All methods must be called from one thread, except `stop`. Only `join` blocks. Threads hold no
+    All methods must be called from one thread, except `stop`. Only `wait` and `join` block. Threads hold no
     reference to this object, so that dropping it (with a finalizer that calls `stop`) ends them.
     """
 
@@ -76,10 +77,12 @@ class BlockThreads:
         self._tasks = _Tasks()
         self._threads: list[BackgroundThread] = []
         self._running = 0
+        self._process = os.getpid()
         self.submit = self._tasks.submit
 
     def at_least(self, count: int) -> None:
         """Start threads up to `count`; accept fewer, but not none, if the system has no more."""
+        require_threads_of(self._process)
         while self._running < count:
             if not self._tasks.take_dismissal():
                 # Dismissed threads that have ended need no message to stop.
@@ -99,6 +102,12 @@ class BlockThreads:
         while self._running > count:
             self._tasks.dismiss()
             self._running -= 1
+
+    def wait(self, block: ReadBlock) -> None:
+        """Wait until a block that was submitted is done."""
+        if not block.done:
+            require_threads_of(self._process)
+        block.ready.acquire()
 
     def set_generation(self, generation: int) -> None:
         """Set the generation of the blocks that are started from now on."""

@@ -106,10 +106,11 @@ def _open_opaque(node: Any, session: WorkerSession) -> DatasetIterator[Any]:
     """
     enable_bound_nodes()
     binding = BoundSession(session)
-    bound = {id(parent): _bound_copy(parent, binding) for parent in node.parents}
     attributes = vars(node)
     make = type(node).__iter__
-    with _opening_lock(node):  # Another thread may open the same node for another session.
+    # Another thread may open the same node for another session, whose copies are its parents meanwhile.
+    with _opening_lock(node):
+        bound = {id(parent): _bound_copy(parent, binding) for parent in node.parents}
         before = dict(attributes)
         # `_parents`, and other attributes under which a class keeps its parents.
         for name, value in before.items():

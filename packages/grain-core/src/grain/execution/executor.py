@@ -17,7 +17,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from grain.execution.costs import Costs
 from grain.execution.processes.error_report import TaskLost, WorkerDied
-from grain.execution.processes.pool import Job, NotOutstanding, PoolClosed, PoolInterrupted
+from grain.execution.processes.job import Job
+from grain.execution.processes.pool_errors import NotOutstanding, PoolClosed, PoolInterrupted
 
 __all__ = [
     "Costs",

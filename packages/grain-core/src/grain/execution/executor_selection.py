@@ -2,13 +2,13 @@
 
 The built-in names are `inline`, `threads` and `processes`. Other names are those of installed plugins,
 whose target is called with `num_workers` (None for a number that suits the executor) and with those of
-`max_worker_restarts`, `task_timeout` and `worker_memory_limit` that the user has given.
+`max_worker_restarts`, `task_timeout` and `worker_memory_limit` that the user has given, if it takes them.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from grain._config import config
@@ -19,8 +19,11 @@ from grain.options import MultiprocessingOptions
 
 # Most programs use worker processes.
 if TYPE_CHECKING:
+    import inspect
+
     from grain.execution import inline_executor, thread_executor
 else:
+    inspect = LazyModule("inspect")
     inline_executor = LazyModule("grain.execution.inline_executor")
     thread_executor = LazyModule("grain.execution.thread_executor")
 
@@ -57,7 +60,20 @@ def select_executor(options: MultiprocessingOptions, worker_init_fn: WorkerInit 
         return Selected(thread_executor.ThreadExecutor(_count(options)), worker_init_fn)
     make = PluginRegistry.installed.executor(chosen, BUILT_IN)
     limits = {name: value for name, value in _limits(options).items() if value is not None}
+    if limits and not _takes(make, limits):
+        _refuse_limits(options, f"executor {chosen!r}", 'use executor="processes"')
     return Selected(make(num_workers=options.num_workers, **limits), worker_init_fn)
+
+
+def _takes(make: Callable[..., Any], arguments: Mapping[str, Any]) -> bool:
+    """Return whether the target of a plugin can be called with these arguments, as far as that is known."""
+    try:
+        parameters = inspect.signature(make).parameters
+    except (TypeError, ValueError):
+        return True
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return True
+    return arguments.keys() <= parameters.keys()
 
 
 def _limits(options: MultiprocessingOptions) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from typing import Any, Protocol, TypeVar
 
 from grain import tree
 from grain._chunk_size import ChunkSizeController
-from grain._exceptions import add_note, is_worker_failure
+from grain._exceptions import add_note, is_worker_failure, mark_unfinished_batch
 from grain._policy import Policy
 from grain.dataset.base import DatasetIterator
 from grain.dataset.chunk import END, Chunk
@@ -132,6 +132,18 @@ class FusedIterator(ChunkIterator[T]):
     def __str__(self) -> str:
         return f"FusedIterator({self._stage})"
 
+    computes_elsewhere = True
+    """The time that a pull takes is time of waiting for the workers."""
+
+    def prefetched(self) -> int:
+        """Return the number of blocks in flight that are computed, as far as that is known cheaply."""
+        return sum(getattr(task.call, "done", False) for task in self._in_flight)
+
+    @property
+    def prefetch_capacity(self) -> int | None:
+        """The most blocks in flight so far known; None before the first."""
+        return len(self._in_flight) or None
+
     def _start_at(self, index: int, counts: Sequence[int]) -> None:
         """Continue at an index of the map dataset, with given counts of the stages."""
         self._cancel_all()
@@ -165,6 +177,10 @@ class FusedIterator(ChunkIterator[T]):
         if self._element_bytes:  # Before that, the byte budget bounds nothing.
             depth = max(depth, -(-session.buffer_size // size))
         most = session.capacity * depth
+        if size * self._element_bytes > policy.block_bytes:
+            # Large blocks take long enough that one that waits keeps all workers busy.
+            buffered = session.capacity * -(-session.buffer_size // size)
+            most = max(buffered, session.capacity + policy.large_blocks_ahead)
         while self._submitted < self._stop and len(self._in_flight) < most:
             suspect = self._submitted < self._suspect_stop
             elements = 1 if suspect else size
@@ -225,6 +241,9 @@ class FusedIterator(ChunkIterator[T]):
             counts = [sum(pair) for pair in zip(block.firsts, result.counts, strict=True)]
         if excess is not None:
             result.elements = result.elements[: bisect_right(result.ends, index)]
+        above = self._stage.stages[result.failed + 1 :]
+        if error is not None and any(stage.group_size > 1 for stage in above):
+            mark_unfinished_batch(error)
         chunk = self._chunk_of(result)
         self._start_at(index, counts)
         self._further_errors = errors[1:]
@@ -345,7 +364,9 @@ class FusedIterator(ChunkIterator[T]):
         there = self._stage.state_at(following, self._counts_at(following))
         if self._further_errors or there != self._stage.state_at(index, counts):
             self._suspect_stop = 0
-            self._start_at(index, counts)  # Otherwise the blocks in flight are delivered next.
+            self._start_at(index, counts)
+        else:  # The blocks in flight are delivered next; an interrupt may have discarded one before them.
+            self._next_index = following
 
     def start_prefetch(self) -> None:
         """Submit the first blocks."""

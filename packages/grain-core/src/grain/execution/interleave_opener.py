@@ -14,6 +14,7 @@ the interleave can take the thread away again (`back`), at the consumer's positi
 from __future__ import annotations
 
 import collections
+import os
 import threading
 import time
 import weakref
@@ -26,7 +27,7 @@ from grain.dataset.interleave.opener import Opened
 from grain.execution.thread_prefetch import (
     ThreadPrefetchDatasetIterator,
 )
-from grain.execution.thread_shutdown import BackgroundThread
+from grain.execution.thread_shutdown import BackgroundThread, require_threads_of
 
 
 class ThreadsAhead:
@@ -140,6 +141,7 @@ class _OpeningJobs:
 
     def __init__(self, most: int):
         self._most = most
+        self._process = os.getpid()
         # Reentrant: a finalizer may call `stop` anywhere.
         self._lock = threading.RLock()
         self._jobs: dict[int, _Job] = {}
@@ -156,6 +158,7 @@ class _OpeningJobs:
 
     def _start_threads(self) -> bool:
         """Start a thread for jobs that wait; return whether any thread runs."""
+        require_threads_of(self._process)
         with self._lock:
             if self._waiting and len(self._threads) < self._most:
                 self._threads.append(BackgroundThread("grain-open", self.stop, self._run))
@@ -210,6 +213,9 @@ class _OpeningJobs:
         return job.result
 
     def stop(self) -> None:
+        if os.getpid() != self._process:
+            self._stopped = True  # The lock may be held by a thread that exists only in the parent.
+            return
         with self._lock:
             self._stopped = True
             waiting = list(self._waiting)
@@ -223,6 +229,8 @@ class _OpeningJobs:
                 job.result.iterator.close()
 
     def join(self) -> None:
+        if os.getpid() != self._process:
+            return
         with self._lock:
             threads = list(self._threads)
         for thread in threads:

@@ -54,17 +54,17 @@ class Stopwatch:
 
     Attributes:
         clock: Returns the time in seconds.
-        children: Returns the ids of the child processes.
+        descendants: Returns the ids of the processes below this one.
         memory: Returns the memory of processes, or None if unknown.
     """
 
     clock: Clock = time.perf_counter
-    children: Callable[[], frozenset[int]] = lambda: child_processes()
+    descendants: Callable[[], frozenset[int]] = lambda: descendant_processes()
     memory: Callable[[frozenset[int]], int | None] = lambda pids: memory_of(pids)
 
     def __call__(self, ds: IterDataset[Any], *, seconds: float, samples: int) -> ReadMeasurement:
         """Count the elements after the first `samples`, which include the start-up."""
-        others = self.children()
+        others = self.descendants()
         started = self.clock()
         with ds.__iter__() as iterator:
             nbytes, warm = 0, 0
@@ -77,7 +77,7 @@ class Stopwatch:
                         elements=warm,
                         seconds=self.clock() - started,
                         nbytes=nbytes,
-                        worker_bytes=self.memory(self.children() - others),
+                        worker_bytes=self.memory(self.descendants() - others),
                         whole=True,
                     )
                 warm += 1
@@ -104,19 +104,26 @@ class Stopwatch:
                 elements=counted,
                 seconds=taken,
                 nbytes=nbytes,
-                worker_bytes=self.memory(self.children() - others),
+                worker_bytes=self.memory(self.descendants() - others),
                 whole=ended,
             )
 
 
-def child_processes() -> frozenset[int]:
-    """Return the ids of the running child processes; empty where the system has no /proc."""
+def descendant_processes() -> frozenset[int]:
+    """Return the ids of the processes below this one; empty where the system has no /proc.
+
+    Worker processes may be children of a process that forks them.
+    """
     found: set[int] = set()
-    for task in pathlib.Path("/proc/self/task").glob("*/children"):
-        try:
-            found.update(map(int, task.read_text().split()))
-        except OSError:  # A thread that has just ended.
-            continue
+    unread = [os.getpid()]
+    while unread:
+        for task in pathlib.Path(f"/proc/{unread.pop()}/task").glob("*/children"):
+            try:
+                children = set(map(int, task.read_text().split()))
+            except OSError:  # A thread or process that has just ended.
+                continue
+            unread += children - found
+            found |= children
     return frozenset(found)
 
 

@@ -36,7 +36,7 @@ from grain.dataset.stages import StageIterDataset, with_counts, without_counts
 from grain.execution.costs import Costs
 from grain.execution.executor import TaskLost
 from grain.execution.processes.error_report import WorkerError
-from grain.execution.processes.pool import PoolClosed
+from grain.execution.processes.pool_errors import PoolClosed
 from grain.execution.task_scheduler import TASK_ERRORS, PoisonTaskError, SessionCall
 from grain.execution.worker_session import WorkerSession
 

@@ -9,22 +9,17 @@ from typing import Any, TypeVar
 from grain._config import config
 from grain.dataset.base import DatasetIterator, IterDataset
 from grain.dataset.chunk import Chunk
+from grain.dataset.context import current_context
 from grain.dataset.iterator import ChunkIterator
 from grain.execution.build import build
 from grain.execution.executor_selection import select_executor
 from grain.execution.plan import plan
-from grain.execution.processes.bootstrap_guard import in_worker
 from grain.execution.shared_sources import shared_sources
 from grain.execution.worker_session import WorkerSession
 from grain.execution.worker_states import merge_worker_states
 from grain.options import MultiprocessingOptions
 
 T = TypeVar("T")
-
-
-def prefetcher() -> Callable[..., DatasetIterator[Any]] | None:
-    """Return the function that makes iterators over worker processes; None inside of a worker."""
-    return None if in_worker() else prefetch_in_processes
 
 
 def prefetch_in_processes(
@@ -37,7 +32,9 @@ def prefetch_in_processes(
     if chosen == "processes" and options.num_workers is None and _threads_run_in_parallel():
         return dataset.__iter__()
     executor, worker_init_fn = select_executor(options, worker_init_fn)
-    session = WorkerSession(
+    observation = current_context().observation
+    open_session = WorkerSession if observation is None else observation.open_session
+    session = open_session(
         executor,
         options.per_worker_buffer_size,
         shared_sources(dataset),
@@ -93,5 +90,6 @@ class ProcessPrefetchIterator(ChunkIterator[T]):
 
     def close(self) -> None:
         """End the workers and discard the elements in flight."""
+        self._keep_state()
         self._session.close()
         super().close()

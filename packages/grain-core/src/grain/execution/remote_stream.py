@@ -118,6 +118,11 @@ class RemoteStream:
         self._state = _pickled(self._iterator.get_state())
         return self._state
 
+    def first_state(self) -> bytes:
+        """Open the dataset for the state at its start only."""
+        with self._open():
+            return self._state
+
     def compute(self, place: tuple[int, int], pace: Pace) -> StreamChunk:
         """Read the next chunk, if the stream is at `place`; an error is part of the result."""
         if self._place != place:
@@ -327,7 +332,10 @@ class StreamIterator(ChunkIterator[T]):
 
     def _live_state(self) -> Any:
         if not self._state_known:
-            self._state = self._take().states[0]
+            if self._session.closed:
+                self._state = RemoteStream(self._dataset, self._context.options).first_state()
+            else:
+                self._state = self._take().states[0]
             self._state_known = True
         return pickle.loads(self._state)
 

@@ -86,7 +86,7 @@ class SplitReader:
         elements: list[Any] = []
         failure: Exception | None = None
         for block in blocks:
-            block.ready.acquire()
+            self._threads.wait(block)
             if failure is None:
                 elements += block.elements
                 if isinstance(block.elements, PartialRead):

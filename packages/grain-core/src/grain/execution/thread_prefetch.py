@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import os
 import threading
 import time
 import weakref
@@ -26,7 +27,7 @@ from grain.dataset.iterator import ChunkIterator, copied_state, same_state
 from grain.dataset.node import ExecutionTrait
 from grain.dataset.parent_cursor import constant
 from grain.dataset.validation import checked_iter_parent
-from grain.execution.thread_shutdown import BackgroundThread
+from grain.execution.thread_shutdown import BackgroundThread, require_threads_of
 from grain.options import checked_int
 
 T = TypeVar("T")
@@ -101,6 +102,7 @@ class _Buffer:
 
     def __init__(self, size: int):
         self.size = size
+        self.process = os.getpid()
         # Each chunk with the number of elements that were read up to its end.
         self.chunks: collections.deque[tuple[Chunk | Exception, int]] = collections.deque()
         self.read = 0
@@ -197,6 +199,21 @@ class ThreadPrefetchDatasetIterator(ChunkIterator[T]):
     def __str__(self) -> str:
         return f"ThreadPrefetchDatasetIterator(prefetch_buffer_size={self._buffer_size})"
 
+    @property
+    def computes_elsewhere(self) -> bool:
+        """Whether the time that a pull takes is time of waiting for the thread."""
+        return self._buffer_size > 0
+
+    def prefetched(self) -> int:
+        """Return the number of elements that the thread has read and the consumer has not taken."""
+        buffer = self._buffer
+        return 0 if buffer is None else max(0, buffer.read - buffer.taken)
+
+    @property
+    def prefetch_capacity(self) -> int | None:
+        """The most elements that are prefetched."""
+        return self._buffer_size
+
     def start_prefetch(self) -> None:
         """Start the thread."""
         self._assert_not_closed()
@@ -215,6 +232,7 @@ class ThreadPrefetchDatasetIterator(ChunkIterator[T]):
                 "grain-prefetch", buffer.stop, _read_ahead, self._thread_input(), buffer
             )
             self._buffer, self._thread = buffer, thread
+        require_threads_of(buffer.process)
         thread.start()
         return buffer
 
@@ -269,10 +287,14 @@ class ThreadPrefetchDatasetIterator(ChunkIterator[T]):
         return self._parent.state_from_index(index)
 
     def _live_state(self) -> Any:
+        if self._buffer is not None:
+            require_threads_of(self._buffer.process)  # One of them may hold the lock in the parent.
         return self._snapshot()
 
     def _restore(self, state: Any) -> None:
         buffer = self._buffer
+        if buffer is not None:
+            require_threads_of(buffer.process)
         if buffer is not None and not buffer.discarded and same_state(self._snapshot(), state):
             return  # The prefetched chunks are delivered next.
         self.stop_prefetch()

@@ -150,7 +150,8 @@ class ThreadSession:
         waited = 0.0
         if not call.done:
             started = time.perf_counter()
-            call.ready.acquire()
+            assert self._threads is not None
+            self._threads.wait(call)
             waited = time.perf_counter() - started
         result = call.result
         if isinstance(result, BlockResult):

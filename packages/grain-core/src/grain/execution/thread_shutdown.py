@@ -4,6 +4,9 @@ At exit the interpreter stops daemon threads wherever they are. Inside C++ code,
 device, this aborts the process. So exit waits, for a bounded time, for the element that each thread is
 computing: a short time for any code, which may block for ever, and a long time for calls into devices, which
 end.
+
+A fork has no threads but the one that forked. What a thread of the parent would have computed never arrives
+there: `require_threads_of` makes that an error instead of a wait.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import _thread
 import atexit
 import collections
 import contextlib
+import os
 import threading
 import time
 import weakref
@@ -43,6 +47,7 @@ class BackgroundThread:
         self, name: str, stop: Callable[[], None], target: Callable[..., None], *arguments: Any
     ):
         self._target, self._arguments = target, arguments
+        self._process = os.getpid()
         # Taken by the call that runs the thread, or by the one that gives it up.
         self._permits = collections.deque([None])
         self._started = self._ended = self._given_up = False
@@ -96,12 +101,12 @@ class BackgroundThread:
         return threading.get_ident() == self._ident
 
     def is_alive(self) -> bool:
-        """Return whether the thread has not ended."""
-        return not self._ended
+        """Return whether the thread has not ended; it does not exist in a fork."""
+        return not self._ended and os.getpid() == self._process
 
     def join(self, timeout: float = -1) -> None:
         """Wait for the thread to end; one that has not run yet never will."""
-        if self._ended or self._given_up:
+        if self._given_up or not self.is_alive():
             return
         if self._permits:
             self._given_up = True
@@ -124,6 +129,21 @@ def start_thread(
     thread = BackgroundThread(name, stop, target, *arguments)
     thread.start()
     return thread
+
+
+def require_threads_of(process: int) -> None:
+    """Raise an error that says what to do if the threads that are needed belong to another process.
+
+    Args:
+        process: The process that has started the threads.
+    """
+    if os.getpid() != process:
+        raise RuntimeError(
+            f"This iterator was copied into process {os.getpid()} by a fork, and the threads that read for "
+            f"it exist only in process {process}. Make a new iterator in the child process, with "
+            "`iter(dataset)`, and give it a state of the old one with `set_state`; or start the process with "
+            "the method `spawn` or `forkserver` of multiprocessing."
+        )
 
 
 def _live_threads() -> list[BackgroundThread]:
@@ -195,3 +215,7 @@ def _wait_for_threads(deadline: float) -> None:
                 if time.monotonic() > deadline:
                     return
                 thread.join(poll_seconds)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget_threads)

@@ -82,6 +82,11 @@ class WorkerSession:
         return self._scheduler.counts
 
     @property
+    def closed(self) -> bool:
+        """Whether the workers have ended, so that nothing is computed any more."""
+        return self._closed
+
+    @property
     def costs(self) -> Costs:
         """The cost model of the pool, which this opens."""
         with self._lock:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -76,8 +77,8 @@ def _fold(x: Any) -> Any:
 
 def word_bits(max_index: int) -> int:
     """Return half the bits of the block: those that hold `max_index`, made even, at least 16."""
-    bits = max(16, max_index.bit_length())
-    return (bits + 1) // 2
+    bits = max_index.bit_length()
+    return (bits + 1) // 2 if bits > 16 else 8
 
 
 def mix_word(x: int, word: int, mask: int) -> int:
@@ -136,20 +137,31 @@ def encrypt(values: IndexArray, word: int, keys: Any) -> IndexArray:
     return result
 
 
-def encrypt_until_inside(index: int, max_index: int, word: int, keys: tuple[int, ...]) -> int:
+@functools.lru_cache(maxsize=1024)
+def _prepared(seed: int, word: int) -> tuple[Sequence[int], int, int, int, int]:
+    """Return the table and the keys of the usual number of rounds, for single indices."""
+    mask = (1 << word) - 1
+    first, second, third, fourth = (key & mask for key in round_keys(seed, 4))
+    return _mixed_words_for_ints(word), first, second, third, fourth
+
+
+def encrypt_until_inside(index: int, max_index: int, seed: int, rounds: int) -> int:
     """Encrypt one index, again and again until it lies in `0..max_index`."""
+    word = word_bits(max_index)
     mask = (1 << word) - 1
     left, right = index >> word, index & mask
-    pairs = [(keys[k] & mask, keys[k + 1] & mask) for k in range(0, len(keys), 2)]
-    if word <= _LOOKUP_BITS:
-        mixed = _mixed_words_for_ints(word)
+    if rounds == 4 and word <= _LOOKUP_BITS:
+        mixed, first, second, third, fourth = _prepared(seed, word)
         while True:
-            for first, second in pairs:
-                left ^= mixed[right] ^ first
-                right ^= mixed[left] ^ second
+            left ^= mixed[right] ^ first
+            right ^= mixed[left] ^ second
+            left ^= mixed[right] ^ third
+            right ^= mixed[left] ^ fourth
             value = (left << word) | right
             if value <= max_index:
                 return value
+    keys = round_keys(seed, rounds)
+    pairs = [(keys[k] & mask, keys[k + 1] & mask) for k in range(0, len(keys), 2)]
     while True:
         for first, second in pairs:
             left ^= mix_word(right, word, mask) ^ first

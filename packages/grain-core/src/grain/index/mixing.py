@@ -19,7 +19,7 @@ import functools
 import itertools
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -39,21 +39,27 @@ _EXACT_PRODUCTS, _EXACT_QUOTIENTS = 1 << 31, 1 << 52
 _PAGE_COST, _SCALAR_COST, _ARRAY_OVERHEAD = 150, 13, 700
 
 
-def integer_weights(weights: Sequence[float], plain: bool | None = None) -> list[int]:
+def integer_weights(weights: Sequence[float], distinct: Set[float] | None = None) -> list[int]:
     """Scale weights to integers, keeping two digits beyond the smallest one.
 
     Args:
         weights: The weights.
-        plain: Whether all of them are of type int or float, if that is known.
+        distinct: The different weights among them, if all are known to be of type int or float.
 
     >>> integer_weights([0.5, 0.25])
     [200, 100]
     """
-    scale = 100 / min(weights)
     # Numbers of other types may have another precision.
-    if plain is None:
-        plain = set(map(type, weights)) <= {int, float}
-    if plain and max(weights) * scale < 2**62:
+    if distinct is None and set(map(type, weights)) <= {int, float}:
+        distinct = set(weights)
+    if distinct is None:
+        scale = 100 / min(weights)
+        return [int(weight * scale) for weight in weights]
+    scale = 100 / min(distinct)
+    if 4 * len(distinct) < len(weights):
+        scaled_of = {weight: int(weight * scale) for weight in distinct}
+        return list(map(scaled_of.__getitem__, weights))
+    if max(distinct) * scale < 2**62:
         scaled: list[int] = (np.array(weights, dtype=np.float64) * scale).astype(np.int64).tolist()
         return scaled
     return [int(weight * scale) for weight in weights]
@@ -66,7 +72,10 @@ def mixed_length(lengths: Sequence[int], weights: Sequence[int]) -> int:
     6
     """
     total = sum(weights)
-    pairs = set(zip(lengths, weights, strict=True))
+    if lengths.count(lengths[0]) == len(lengths):
+        pairs = {(lengths[0], max(weights))}  # The component that is read most is exhausted first.
+    else:
+        pairs = set(zip(lengths, weights, strict=True))
     return min(int(min(length / (weight / total) for length, weight in pairs)), sys.maxsize)
 
 

@@ -35,6 +35,8 @@ __all__ = [
     "shuffle_windows",
 ]
 
+# Up to this number, single indices are encrypted faster than an array.
+_FEW_INDICES = 12
 # Up to this many epochs of a long dataset, a call per epoch is faster than round keys per index.
 _FEW_EPOCHS = 8
 
@@ -131,10 +133,15 @@ def permute(indices: IndexArray, max_index: int, seed: int, rounds: int = 4) -> 
     values = encrypt(indices, word, keys)
     # Compared without sign: a block of 64 bits reaches beyond what an int64 holds.
     outside = np.flatnonzero(values.view(np.uint64) > max_index)
-    while outside.size:
+    while outside.size > _FEW_INDICES:
         again = encrypt(values[outside], word, keys)
         values[outside] = again
         outside = outside[again.view(np.uint64) > max_index]
+    if outside.size:
+        unsigned = values.view(np.uint64)[outside].tolist()
+        values[outside] = [
+            encrypt_until_inside(value, max_index, seed, rounds) for value in unsigned
+        ]
     return values
 
 
@@ -144,7 +151,7 @@ def permute_one(index: int, max_index: int, seed: int, rounds: int = 4) -> int:
         return 0
     if max_index < BLOCK_SIZE:
         return _short.permute_one(index, max_index, seed, rounds)
-    return encrypt_until_inside(index, max_index, word_bits(max_index), round_keys(seed, rounds))
+    return encrypt_until_inside(index, max_index, seed, rounds)
 
 
 def permute_each(

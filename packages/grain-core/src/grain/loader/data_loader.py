@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -16,11 +16,16 @@ from grain.dataset.checkpointing import CheckpointMixin
 from grain.dataset.fingerprint.changes import allowing
 from grain.dataset.fingerprint.lines import Line, source_lines
 from grain.dataset.fingerprint.stable_text import stable_text
+from grain.dataset.traceback_filter import filter_traceback
 from grain.loader import loader_state as states
 from grain.loader.pipeline import build_pipeline, check_operations
 from grain.options import MultiprocessingOptions, ReadOptions, checked_int
 from grain.samplers import IndexSampler, SequentialSampler
 from grain.sharding import ShardOptions, checked_shard_options
+
+if TYPE_CHECKING:
+    from grain.observe.page.pipeline_page import PipelinePage
+    from grain.observe.statistics import PipelineStatistics
 
 T = TypeVar("T")
 
@@ -46,10 +51,10 @@ class DataLoader:
         operations: Transformations, applied one after the other.
         worker_count: Worker processes; 0 computes in this process, None picks a number. It changes
             neither the elements nor the state.
-        worker_buffer_size: The number of elements that each worker prefetches.
+        worker_buffer_size: The number of elements that each worker prefetches; 0 is as good as 1.
         shard_options: The shard to read; by default the sampler's.
         read_options: Threads and buffer of the read-ahead.
-        enable_profiling: Accepted for compatibility.
+        enable_profiling: Whether iterators are observed with a timeline; `stats()` has it.
         worker_init_fn: Called in each worker with its index and the number of workers.
         executor: Computes the elements where `worker_count` is not 0: a name or an object, as in
             `MultiprocessingOptions`. It changes neither the elements nor the state.
@@ -85,6 +90,13 @@ class DataLoader:
                 "Worker count should be greater than or equal zero. Current worker_count is "
                 f"{worker_count}."
             )
+        buffer_size = checked_int("worker_buffer_size", worker_buffer_size, least=-(2**63))
+        if buffer_size < 0:
+            # Message kept from google/grain 0.2.18
+            raise ValueError(
+                "Worker buffer size must be greater than or equal zero. Current worker_buffer_size is "
+                f"{buffer_size}."
+            )
         if not hasattr(type(sampler), "__getitem__"):
             raise TypeError(
                 "sampler must have `__getitem__(index) -> RecordMetadata`, such as "
@@ -99,7 +111,8 @@ class DataLoader:
         self._read_options = read_options or ReadOptions()
         self._multiprocessing_options = MultiprocessingOptions(
             num_workers=worker_count,
-            per_worker_buffer_size=worker_buffer_size,
+            # A worker prefetches at least the element that it computes.
+            per_worker_buffer_size=max(buffer_size, 1),
             enable_profiling=enable_profiling,
             executor=executor,
         )
@@ -168,6 +181,13 @@ class DataLoader:
             f"operations=[{operations}], {self._multiprocessing_options})"
         )
 
+    def visualize(self, path: str | os.PathLike[str] | None = None, **options: Any) -> PipelinePage:
+        """Return a page of this loader's pipeline; see `IterDataset.visualize` for the arguments."""
+        return self.dataset.visualize(path, **options)
+
+    def _repr_html_(self) -> str | None:
+        return self.dataset._repr_html_()
+
     # Part of every state. Cached: the repr of a sampler or a source may be slow.
     @functools.cached_property
     def sampler_text(self) -> str:
@@ -213,8 +233,12 @@ class DataLoaderIterator(CheckpointMixin, Iterator[T], Generic[T]):
     def __next__(self) -> T:
         element: T
         # Not `next`: an interrupt right after it has returned would lose the element.
-        for element in self._iterator:
-            return element
+        try:
+            for element in self._iterator:
+                return element
+        except Exception as error:
+            filter_traceback(error)
+            raise
         raise StopIteration
 
     def get_state(self) -> bytes:
@@ -255,6 +279,10 @@ class DataLoaderIterator(CheckpointMixin, Iterator[T], Generic[T]):
     def start_prefetch(self) -> None:
         """Start to prefetch before the first element is requested."""
         self._iterator.start_prefetch()
+
+    def stats(self) -> PipelineStatistics:
+        """Return the measurements of this iterator so far, if it is observed; see `DatasetIterator.stats`."""
+        return self._iterator.stats()
 
     def close(self) -> None:
         """Release threads, processes and memory. A closed iterator cannot be advanced."""

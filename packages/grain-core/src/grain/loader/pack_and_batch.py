@@ -110,11 +110,13 @@ class _Batch:
     def columns(self) -> tuple[list[Array], list[Array], list[Array]]:
         """Return the values, segment ids and positions of each feature."""
         values, ids, positions = [], [], []
+        marks = [row.marks(self._layout) for row in self._rows]
         for feature, filler in enumerate(self._fillers):
             values.append(np.stack([row.cells(feature, filler) for row in self._rows]))
-            marks = [row.marks(feature, self._layout) for row in self._rows]
-            ids.append(np.stack([mark[0] for mark in marks]))
-            positions.append(np.stack([mark[1] for mark in marks]))
+            # Without meta features, all features are marked.
+            marked = [found for of_row in marks if (found := of_row[feature]) is not None]
+            ids.append(np.stack([mark[0] for mark in marked]))
+            positions.append(np.stack([mark[1] for mark in marked]))
         return values, ids, positions
 
 

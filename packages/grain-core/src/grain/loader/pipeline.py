@@ -127,6 +127,10 @@ class SampledMapDataset(IndexedMapDataset[Any]):
     def __str__(self) -> str:
         return f"SampledMapDataset(source={type(self._source).__name__})"
 
+    def written_call(self) -> str:
+        names = (type(self._source).__name__, type(self._sampler).__name__)
+        return f"DataLoader.records({', '.join(names)})"
+
     def read_many(self, indices: IndexArray) -> list[Any]:
         if not indices.size:
             return []

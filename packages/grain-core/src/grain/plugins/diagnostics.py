@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from grain.plugins.first_party import KNOWN_PLUGINS, KnownPlugin, install_command
+from grain.plugins.first_party import KNOWN_PLUGINS, KnownPlugin
 from grain.plugins.format_pointers import pointer_for
+from grain.plugins.install_commands import install_hint, upgrade_command
 from grain.plugins.metadata import normalise
 from grain.plugins.spec import Plugin, Status
 from grain.plugins.uris import Uri
@@ -124,14 +125,14 @@ def absent(
         if plugin is None:
             return PluginNotInstalledError(
                 f"{_capital(what)} comes from {known.distribution}, which is not installed."
-                f" Install it with: {install_command(known)}"
+                f" Install it with: {install_hint(known)}"
             )
         if _is_unread(plugin):
             return unusable(what, plugin)
         return PluginUnusableError(
             f"{_capital(what)} comes from {known.distribution}, but the installed"
             f" {plugin.provider} does not provide it. Get a version that does with:"
-            f" pip install --upgrade {known.distribution}"
+            f" {upgrade_command(known.distribution)}"
         )
     return _unread(what, plugins) or UnknownNameError(
         f"No installed plugin provides {what}. Installed: {listed(names(space))}."

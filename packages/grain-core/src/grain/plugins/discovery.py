@@ -16,6 +16,7 @@ import pluggy
 
 from grain.plugins.diagnostics import one_line
 from grain.plugins.first_party import KNOWN_PLUGINS
+from grain.plugins.install_commands import upgrade_command
 from grain.plugins.metadata import (
     CORE,
     ISOLATED,
@@ -134,6 +135,11 @@ class Candidate:
     version: str | None = None
     requires: tuple[str, ...] = ()
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Identify the plugin of this entry point, as `Plugin.key` does."""
+        return (self.name, self.distribution or "", self.module)
+
 
 def find_candidates(distributions: Iterable[Distribution]) -> Iterator[Candidate]:
     """Yield the entry points of group `grain.plugins` without importing them.
@@ -186,7 +192,7 @@ def read_plugin(candidate: Candidate, *, settings: Settings, core: str) -> Plugi
             plugin,
             status=Status.INCOMPATIBLE,
             reason=f"it requires {requirement}, and {CORE} {core} is installed",
-            fix=f"pip install --upgrade {CORE} {owner}",
+            fix=upgrade_command(CORE, owner),
         )
     before = set(sys.modules)
     fix = f"pip install --upgrade --force-reinstall {owner}"
@@ -212,7 +218,7 @@ def read_plugin(candidate: Candidate, *, settings: Settings, core: str) -> Plugi
             status=Status.INCOMPATIBLE,
             reason=f"it is written for plugin contract {unsupported[0]}, and this core supports"
             f" {', '.join(map(str, sorted(SUPPORTED_APIS)))}",
-            fix=f"pip install --upgrade {CORE} {owner}",
+            fix=upgrade_command(CORE, owner),
         )
     return replace(plugin, specs=specs)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from grain.plugins.diagnostics import FIX
-from grain.plugins.first_party import package_beside_core
+from grain.plugins.install_commands import package_beside_core
 from grain.plugins.metadata import CORE, ISOLATED, Distribution, headers_of, normalise
 from grain.version import __version__
 

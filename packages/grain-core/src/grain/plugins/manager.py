@@ -28,6 +28,8 @@ from grain.plugins.diagnostics import (
 )
 from grain.plugins.discovery import Candidate, Settings, find_candidates, read_cases, read_plugin
 from grain.plugins.first_party import KNOWN_NAMES, KNOWN_PLUGINS, OWN_NAMES, KnownPlugin
+from grain.plugins.install_commands import upgrade_command
+from grain.plugins.mentions import mentions
 from grain.plugins.metadata import ISOLATED, Distribution, installed_distributions, load_object
 from grain.plugins.names import Claim, Claims, PluginAttributes
 from grain.plugins.spec import SOURCE_KINDS, Capability, Kind, Plugin, PluginSpec, Status
@@ -131,8 +133,7 @@ class PluginManager:
             name: Name of a spec of kind `EXECUTOR`.
             built_in: Names that need no plugin, for the error message.
         """
-        claims = self._ready()
-        claim = claims.find(Space.SPEC, name)
+        claim = self._claim(Space.SPEC, name)
         what = f"executor {name!r}"
         if claim is None or not _is_of(claim, (Kind.EXECUTOR,)):
             specs = [spec for plugin in self.plugins() for spec in plugin.specs]
@@ -146,7 +147,7 @@ class PluginManager:
 
     def spec(self, name: str) -> PluginSpec:
         """Return the spec of a spec name or of a public name; imports nothing."""
-        claim = self._ready().find(Space.SPEC, name) or self._find(Space.PUBLIC, name, repr(name))
+        claim = self._claim(Space.SPEC, name) or self._find(Space.PUBLIC, name, repr(name))
         assert claim.spec is not None
         return claim.spec
 
@@ -205,7 +206,7 @@ class PluginManager:
     def conformance_cases(self, name: str) -> list[Any]:
         """Return the conformance cases of the plugin of this name."""
         plugin = self._find(Space.PLUGIN, name, f"plugin {name!r}").plugin
-        candidate = self._discover().candidates.get(plugin.key)
+        candidate = self._scan().candidates.get(plugin.key)
         if candidate is None:  # registered by code, without hooks
             return []
         try:
@@ -272,28 +273,39 @@ class PluginManager:
 
     # Internals.
 
-    def _discover(self) -> _Found:
+    def _scan(self) -> _Found:
+        """Find the entry points of plugins; runs none of their code."""
         with self._lock:
-            if self._found is not None:
-                return self._found
-            if self._discovering:
-                raise PluginError(
-                    "A plugin used the plugin registry while plugins were being discovered. The module"
-                    " of its entry point may only return specs; move the rest into the module of"
-                    " its target."
-                )
-            self._discovering = True
-            try:
+            if self._found is None:
                 settings = self._read_settings()
-                candidates, records = {}, {}
-                for candidate in find_candidates(self._read_distributions()):
-                    plugin = read_plugin(candidate, settings=settings, core=self._core)
-                    candidates[plugin.key], records[plugin.key] = candidate, plugin
-                self._records, self._claims = records, None
-                self._found = _Found(settings, candidates)
-                return self._found
-            finally:
-                self._discovering = False
+                found = {c.key: c for c in find_candidates(self._read_distributions())}
+                self._found = _Found(settings, found)
+            return self._found
+
+    def _discover(self, names: Collection[str] | None = None) -> _Found:
+        """Read the specs of all plugins, or of those that may claim one of these names."""
+        with self._lock:
+            found = self._scan()
+            for key, candidate in found.candidates.items():
+                if key in self._records:
+                    continue
+                if names is None or candidate.name in names or mentions(candidate.module, names):
+                    self._records[key] = self._read(candidate, found.settings)
+                    self._claims = None
+            return found
+
+    def _read(self, candidate: Candidate, settings: Settings) -> Plugin:
+        if self._discovering:
+            raise PluginError(
+                "A plugin used the plugin registry while plugins were being discovered. The module"
+                " of its entry point may only return specs; move the rest into the module of"
+                " its target."
+            )
+        self._discovering = True
+        try:
+            return read_plugin(candidate, settings=settings, core=self._core)
+        finally:
+            self._discovering = False
 
     def _all(self) -> dict[Key, Plugin]:
         return {**self._records, **{plugin.key: plugin for plugin in self._registered.values()}}
@@ -304,32 +316,42 @@ class PluginManager:
                 self._claims = Claims(self._all().values(), OWN_NAMES)
             return self._claims
 
-    def _ready(self) -> Claims:
-        if self._discover().settings.strict and (problems := self.problems()):
+    def _ready(self, names: Collection[str] | None = None) -> Claims:
+        """Return the claims of all plugins, or at least of those that may claim one of these names."""
+        if self._scan().settings.strict and (problems := self.problems()):
             lines = "\n".join(f"  {problem}" for problem in problems)
             raise PluginError(
                 f"GRAIN_PLUGINS_STRICT is set, and these plugins have problems:\n{lines}\n"
                 "See `grain plugins check`."
             )
+        self._discover(names)
         return self._indexed()
 
+    def _claim(self, space: Space, name: str) -> Claim | None:
+        claim = self._ready([name]).find(space, name)
+        return self._ready().find(space, name) if claim is None else claim
+
     def _find(self, space: Space, name: str, what: str) -> Claim:
-        claims = self._ready()
-        claim = claims.find(space, name)
+        claim = self._claim(space, name)
         if claim is None:
-            raise absent(what, space, name, plugins=self.plugins(), names=claims.names)
+            raise absent(what, space, name, plugins=self.plugins(), names=self._indexed().names)
         return claim
 
     def _choose(self, uri: Uri) -> tuple[Claim, str]:
         """Return the claim that opens the URI, and the path for its target."""
-        claims = self._ready()
-        for scheme, path in uri.readings():
-            if (claim := claims.find(Space.SCHEME, scheme)) is not None:
-                return claim, path
-        suffix = uri.suffix(claims.names(Space.SUFFIX))
-        claim = claims.find(Space.SUFFIX, suffix)
-        if claim is None or claim.spec is None:
+        for names in (uri.naming_texts(), None):
+            claims = self._ready(names)
+            for scheme, path in uri.readings():
+                if (claim := claims.find(Space.SCHEME, scheme)) is not None:
+                    return claim, path
+            suffix = uri.suffix(claims.names(Space.SUFFIX))
+            claim = claims.find(Space.SUFFIX, suffix)
+            if claim is not None and claim.spec is not None:
+                break
+        else:
             raise unopenable(uri, plugins=self.plugins(), names=claims.names)
+        assert claim is not None
+        assert claim.spec is not None
         if uri.scheme == "file":
             return claim, uri.local_path()
         if uri.scheme and Capability.REMOTE_PATHS not in claim.spec.capabilities:
@@ -347,9 +369,7 @@ class PluginManager:
         try:
             loaded = load_object(reference)
         except ISOLATED as error:
-            reinstall = (
-                f"pip install --upgrade {plugin.distribution}" if plugin.distribution else ""
-            )
+            reinstall = upgrade_command(plugin.distribution) if plugin.distribution else ""
             fault = replace(
                 plugin,
                 status=Status.FAILED,

@@ -180,8 +180,9 @@ class PluginAttributes:
             raise PluginAttributeError(str(error)) from error
 
     def list(self) -> list[str]:
-        """Return the names of the module and of installed plugins, for the module's `__dir__`."""
-        names = set(vars(sys.modules[self._module]))
+        """Return the public names of the module and of installed plugins, for the module's `__dir__`."""
+        own = vars(sys.modules[self._module])
+        names = {*own.get("__all__", own)}
         for name in self._manager().public_names(self._kinds):
             if self._only is None or name in self._only:
                 names.add(name)

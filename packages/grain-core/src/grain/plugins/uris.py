@@ -61,6 +61,16 @@ class Uri:
         if plus:
             yield plugin, self.local_path() if transport == "file" else f"{transport}://{self.rest}"
 
+    def naming_texts(self) -> list[str]:
+        """Return the texts of which one is in the scheme or suffix of the plugin that opens it.
+
+        Example:
+            >>> Uri.parse("parquet+s3://bucket/x.tar.GZ-00-of-10").naming_texts()
+            ['parquet+s3', 'parquet', '.tar', '.gz']
+        """
+        schemes = [scheme for scheme, _ in self.readings()]
+        return [*schemes, *re.findall(r"\.[a-z0-9_]+", re.split(r"[/\\]", self.rest)[-1].lower())]
+
     def suffix(self, suffixes: Iterable[str]) -> str:
         """Return the longest of `suffixes` that the file name ends with, or an empty string.
 

@@ -9,7 +9,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
@@ -17,13 +17,13 @@ import numpy as np
 
 from grain._policy import current_policy
 from grain.execution.executor import Executor, TaskLost, TaskPool
+from grain.execution.processes.template_client import end_idle_template
 from grain.execution.task_dispatcher import TaskDispatcher
 from grain.testing.subject import Subject
 
 PART = 0
 """The number of the part that is with all workers from the start."""
 
-_GATE_SECONDS = 10.0
 _POLL_SECONDS = 0.002
 
 
@@ -63,19 +63,19 @@ class ProbePart:
         """Return an array that is worth shared memory."""
         return np.full((200, 100), number, np.float32)
 
-    def pass_gate(self, path: str) -> bool:
+    def pass_gate(self, path: str, seconds: float) -> bool:
         """Wait for a file; return whether it was there in time."""
-        return _wait_for(lambda: os.path.exists(path))
+        return _wait_for(lambda: os.path.exists(path), seconds)
 
-    def meet(self, folder: str, count: int) -> bool:
-        """Wait until `count` tasks are here at the same time; return whether they came."""
+    def meet(self, folder: str, count: int, seconds: float) -> bool:
+        """Wait until `count` tasks are here at the same time; return whether they came in time."""
         with open(os.path.join(folder, uuid.uuid4().hex), "w"):
             pass
-        return _wait_for(lambda: len(os.listdir(folder)) >= count)
+        return _wait_for(lambda: len(os.listdir(folder)) >= count, seconds)
 
 
-def _wait_for(condition: Any) -> bool:
-    deadline = time.monotonic() + _GATE_SECONDS
+def _wait_for(condition: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
             return False
@@ -84,12 +84,20 @@ def _wait_for(condition: Any) -> bool:
 
 
 class ProbePool:
-    """A pool of the executor under test, with a probe part; closed at the end of the `with` block."""
+    """A pool of the executor under test, with a probe part; closed at the end of the `with` block.
+
+    Attributes:
+        pool: The pool.
+        patience: The seconds for which a task waits for others, or a check for what must happen:
+            less than those after which a task without a result fails the check.
+    """
 
     def __init__(self, subject: Subject, executor: Executor | None = None):
         self._seconds = subject.case.check_timeout / 3
+        self.patience = self._seconds / 2
         job = TaskDispatcher({PART: ProbePart()}, (), current_policy())
         executor = subject.fresh() if executor is None else executor
+        self._wanted = executor.capacity
         self.pool: TaskPool = executor.open(job, name_owner=lambda value: None)
 
     def __enter__(self) -> ProbePool:
@@ -134,13 +142,27 @@ class ProbePool:
         assert report is None, f"the task failed: {report}"
         return value
 
+    def settled_capacity(self) -> int:
+        """Return the capacity once two workers have started, or the second is long in coming."""
+        deadline = time.monotonic() + self.patience
+        while True:
+            self.take(self.submit("echo", 0))
+            count = self.pool.capacity
+            if count >= min(2, self._wanted) or time.monotonic() > deadline:
+                return count
+            time.sleep(_POLL_SECONDS)
+
     def take_all(self, tickets: Iterable[int]) -> list[Any]:
         """Return the results of tickets."""
         return [self.take(ticket) for ticket in tickets]
 
 
 def held_resources() -> dict[str, int]:
-    """Count the threads, open files and child processes of this process."""
+    """Count the threads, open files and child processes of this process.
+
+    The process that is kept to fork the workers of the next pool is ended before.
+    """
+    end_idle_template()
     counts = {"threads": threading.active_count()}
     if os.path.isdir("/proc/self/fd"):
         counts["files"] = len(os.listdir("/proc/self/fd"))

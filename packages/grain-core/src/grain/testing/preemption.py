@@ -69,7 +69,8 @@ class Preemption:
 
         def second() -> None:
             try:
-                other()
+                # Python 3.13 stops tracing the bytecodes of code that a thread runs untraced.
+                self._trace(other, lambda frame: None)
             finally:
                 ended.set()
 
@@ -84,8 +85,10 @@ class Preemption:
             count += 1
 
         self._trace(call, at_step)
-        if thread.ident is not None:
-            thread.join()
+        if thread.ident is None:
+            # This time the call had fewer steps: the second call runs after it.
+            thread.start()
+        thread.join()
 
     def _wait(self, thread: threading.Thread, ended: threading.Event) -> None:
         """Wait until a call in a thread has ended, or waits for a lock that the preempted call holds."""

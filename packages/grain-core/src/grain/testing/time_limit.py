@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
+import faulthandler
 import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 _FRAMES = 3
@@ -40,6 +42,23 @@ def call_with_limit(function: Callable[[Any], None], argument: Any, seconds: flo
         raise TimeLimitError(f"no result within {seconds:.3g} s; it hangs in:\n{_stack(thread)}")
     if raised:
         raise raised[0]
+
+
+@contextlib.contextmanager
+def end_process_after(seconds: float) -> Iterator[None]:
+    """Print the stacks of all threads and end this process, with 1, unless the block ends in time.
+
+    For a program of its own. A call of an extension module that neither returns nor releases the
+    interpreter lock stops every thread, so that `call_with_limit` cannot report it.
+    """
+    if sys.__stderr__ is None:
+        yield
+        return
+    faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def _stack(thread: threading.Thread) -> str:

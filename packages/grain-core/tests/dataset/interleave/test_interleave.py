@@ -118,6 +118,15 @@ def test_wrong_use_of_interleave_is_refused_when_built(
         InterleaveIterDataset(datasets, **({"cycle_length": 1} | options))
 
 
+def test_a_state_with_one_dataset_twice_in_its_cycle_is_an_error() -> None:
+    iterator = iter(InterleaveIterDataset([numbers(2)] * 3, cycle_length=2))
+    next(iterator)
+    state = iterator.get_state()
+    with pytest.raises(ValueError, match="another set of datasets"):
+        iterator.set_state(state | {"iterators_in_use_indices": [1, 1]})
+    assert len(list(iterator)) == 5
+
+
 def test_a_state_of_other_datasets_is_an_error() -> None:
     state = iter(InterleaveIterDataset([numbers(2)] * 3, cycle_length=3)).get_state()
     with pytest.raises(ValueError, match="another set of datasets"):

@@ -19,6 +19,7 @@ from grain.dataset.interleave.cycle import LatencyMonitor
 from grain.experimental import InterleaveIterDataset
 
 from ...conftest import PARENTS
+from ...helpers.threads import new_threads, wait_for_end
 
 SECONDS = 60.0  # Nothing here takes this long, unless it is broken.
 
@@ -102,9 +103,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 def all_threads_end() -> Iterator[None]:
     before = set(threading.enumerate())
     yield
-    for thread in set(threading.enumerate()) - before:
-        thread.join(SECONDS)
-        assert not thread.is_alive()
+    wait_for_end(lambda: new_threads(before))
 
 
 @pytest.mark.usefixtures("slow")

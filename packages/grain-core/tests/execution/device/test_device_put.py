@@ -14,6 +14,7 @@ import pytest
 import grain
 from grain.experimental import device_put, get_element_spec
 
+from ...helpers.threads import new_threads, wait_for_end
 from .rows import short_row
 
 jax = pytest.importorskip("jax")
@@ -173,38 +174,30 @@ def test_as_many_elements_as_asked_for_are_on_the_device_ahead_of_the_consumer(
     assert counter.most_ahead <= size + 1
 
 
-def own_threads(before: set[threading.Thread]) -> list[threading.Thread]:
-    return [t for t in threading.enumerate() if t not in before and t.name.startswith("grain")]
-
-
 @pytest.mark.parametrize("taken", [0, 1, 5, 60])
 @pytest.mark.parametrize("end", ["close", "with", "del", "error"])
 def test_an_iterator_that_ends_leaves_no_thread(end: str, taken: int) -> None:
     before = set(threading.enumerate())
     iterator: Any = iter(device_put(records(60), device()))
     iterator.start_prefetch()
-    threads = own_threads(before)
-    assert threads
+    assert new_threads(before, "grain")
     for _ in range(taken):
         next(iterator)
-    threads = list({*threads, *own_threads(before)})
     match end:
         case "close":
             iterator.close()
-            assert not own_threads(before)
+            assert not new_threads(before, "grain")
         case "with":
             with iterator:
                 pass
-            assert not own_threads(before)
+            assert not new_threads(before, "grain")
         case "del":
             del iterator
         case "error":
             with pytest.raises(KeyError, match="user"), iterator:
                 raise KeyError("user")
     gc.collect()
-    for thread in threads:
-        thread.join(timeout=60)
-        assert not thread.is_alive()
+    wait_for_end(lambda: new_threads(before, "grain"))
 
 
 def test_a_closed_iterator_cannot_be_advanced_and_keeps_its_state() -> None:

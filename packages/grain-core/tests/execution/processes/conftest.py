@@ -16,6 +16,7 @@ import pytest
 
 import grain
 from grain.execution.processes.pool import WorkerPool
+from grain.execution.processes.template_client import end_idle_template
 
 from ...helpers import processes
 
@@ -149,9 +150,13 @@ class Holdings:
 
 @pytest.fixture
 def census():
-    """What this process holds: children, threads, and open descriptors."""
+    """What this process holds: children, threads, and open descriptors.
+
+    The process that is kept to fork the workers of the next pool is ended before.
+    """
 
     def count():
+        end_idle_template()
         pid = os.getpid()
         with open(f"/proc/{pid}/task/{pid}/children") as file:
             children = file.read().split()

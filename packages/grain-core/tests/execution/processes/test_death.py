@@ -338,7 +338,7 @@ def test_many_pools_leave_nothing_behind(census):
     use(0)
     gc.collect()
     before, memory = census(), _resident()
-    for n in range(25):
+    for n in range(100):
         use(n)
     gc.collect()
     assert not census().beyond(before)

@@ -253,27 +253,33 @@ def test_a_hung_task_is_lost_with_its_stack(make_pool):
 def test_a_pause_of_the_consumer_is_no_hang(make_pool):
     """A worker that waits until its result is read has not hung."""
     pool = make_pool(
-        lambda x: bytes(8 << 20), num_workers=1, max_restarts=0, task_timeout=0.1, slot_bytes=0
+        lambda x: bytes(8 << 20), num_workers=1, max_restarts=0, task_timeout=1.0, slot_bytes=0
     )
     tickets = [pool.submit(x) for x in range(3)]
     pool.result(tickets[0])
-    time.sleep(0.5)  # This is the pause, longer than the timeout; nothing is waited for.
+    time.sleep(2.2)  # This is the pause, longer than the timeout; nothing is waited for.
     assert [len(pool.result(ticket)) for ticket in tickets[1:]] == [8 << 20] * 2
 
 
-def test_a_stopped_worker_is_reported_after_a_while(make_pool):
+def test_a_stopped_worker_is_reported_after_a_while(make_pool, tmp_path):
+    taken = str(tmp_path / "taken")
+    os.mkfifo(taken)
+
+    def handle(task):
+        open(taken, "w").close()  # Blocks until the test has opened it too.
+        time.sleep(task)
+
     with use_policy(worker_silence_seconds=0.3, liveness_check_seconds=0.1):
-        pool = make_pool(lambda task: time.sleep(task), num_workers=1)
-    pool.result(pool.submit(0))
+        pool = make_pool(handle, num_workers=1)
     ticket = pool.submit(1000)
+    open(taken).close()
     os.kill(pool.pids[0], signal.SIGSTOP)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        while not caught:
+        while not any("The process is stopped" in str(warning.message) for warning in caught):
             pool.wait([ticket], timeout=0.1)
     os.kill(pool.pids[0], signal.SIGCONT)
-    assert "Worker 0 of 1" in str(caught[0].message)
-    assert "The process is stopped" in str(caught[0].message)
+    assert "Worker 0 of 1" in str(caught[-1].message)
 
 
 def test_a_worker_beyond_its_memory_limit_is_replaced_between_tasks(make_pool):
@@ -294,7 +300,7 @@ def test_a_worker_beyond_its_memory_limit_is_replaced_between_tasks(make_pool):
     assert [x for x, _ in answers] == list(range(60))
     assert pool.recycled >= 2
     assert pool.restarts == 0
-    assert len({pid for _, pid in answers}) > 2
+    assert len({pid for _, pid in answers}) >= 4  # At most 15 tasks fit into one of them.
 
 
 def test_a_memory_limit_below_what_a_worker_needs_is_an_error(make_pool):
@@ -390,3 +396,30 @@ def test_workers_start_in_a_program_without_standard_streams(script, tmp_path, c
     )
     process.communicate(timeout=60)
     assert (tmp_path / "out").read_text() == "[1, 2, 3, 4]"
+
+
+@pytest.mark.filterwarnings("ignore:Worker 0 of 2")
+def test_a_task_is_computed_although_its_wake_up_reached_a_worker_that_retires(make_pool):
+    """The queue wakes one waiting worker for a task, and that worker may exit without taking it."""
+    pool = make_pool(lambda task: os.getpid(), num_workers=2, max_restarts=1)
+    first, second = (pool.result(pool.submit(None, affinity=worker)) for worker in range(2))
+    # The worker that has waited for longest is woken: the second one, when the first was replaced.
+    os.kill(first, signal.SIGKILL)
+    while pool.restarts == 0:
+        pool.wait([pool.submit(None, affinity=1)], timeout=10)
+    replacement = pool.result(pool.submit(None, affinity=2))
+    for pid in (replacement, second):
+        _wait_until_asleep(pid)
+    os.kill(second, signal.SIGSTOP)
+    ticket = pool.submit(None)
+    pool.resize(1)
+    os.kill(second, signal.SIGCONT)
+    assert pool.result(ticket, timeout=60) in (replacement, second)
+
+
+def _wait_until_asleep(pid):
+    """Wait until a worker waits for a task."""
+    state = ""
+    while state != "S":
+        with open(f"/proc/{pid}/stat") as file:
+            state = file.read().rpartition(")")[2].split()[0]

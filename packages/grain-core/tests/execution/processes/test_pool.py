@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grain.execution.processes.error_report import WorkerError
-from grain.execution.processes.pool import PoolClosed, WorkerPool
+from grain.execution.processes.pool import WorkerPool
+from grain.execution.processes.pool_errors import PoolClosed
 
 
 def test_results_come_by_ticket_in_whatever_order_they_are_asked_for(make_pool):

@@ -19,6 +19,7 @@ from grain.execution.processes.control import (
     SlotTable,
     WorkerPage,
 )
+from grain.execution.processes.segments import OwnedDescriptor
 from grain.execution.processes.slots import SlotPool, SlotViews
 
 MB = 1 << 20
@@ -39,8 +40,8 @@ def ends():
 
 
 def pass_updates(slots, views):
-    for item in slots.take_updates():
-        views.update(*item)
+    for index, capacity, fd in slots.take_updates():
+        views.update(index, capacity, OwnedDescriptor(fd) if capacity else None)
 
 
 def test_a_slot_is_free_only_when_both_sides_have_let_go(ends):

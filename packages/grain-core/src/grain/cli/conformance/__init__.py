@@ -16,9 +16,12 @@ from grain.version import __version__
 
 # Lazy: no other command needs loaders and datasets.
 _testing = LazyModule("grain.testing")
+_time_limit = LazyModule("grain.testing.time_limit")
 _matrix = LazyModule("grain.cli.conformance.matrix")
 
 _DEPENDENCIES = ("lowest", "latest")
+_MOST_GRACE_SECONDS = 10.0
+"""Seconds after the budget of a case in which a check that hangs may still be reported as such."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +85,9 @@ def run(arguments: argparse.Namespace) -> int:
         cases = [_with_budget(case, arguments.budget) for case in cases]
     reports = []
     for case in cases:
-        report = _testing.run(case)
+        grace = min(case.check_timeout, _MOST_GRACE_SECONDS)
+        with _time_limit.end_process_after(case.budget + grace):
+            report = _testing.run(case)
         print(report.table(), end="\n\n", flush=True)
         reports.append(report)
     ok = all(report.ok for report in reports)

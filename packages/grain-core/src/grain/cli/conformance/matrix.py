@@ -133,7 +133,9 @@ def _run_cell(
         command = [inside, "-m", "grain", "conformance", name, "--json", str(report)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=work)
         if not report.exists():
-            return cell("failed", _last_line(done.stderr or done.stdout))
+            stuck = done.stderr.startswith("Timeout (")
+            reason = f"a check hangs; see `grain conformance {name}`"
+            return cell("failed", reason if stuck else _last_line(done.stderr or done.stdout))
         for case in json.loads(report.read_text(encoding="utf-8"))["cases"]:
             for result in case["results"]:
                 counts[result["outcome"]] = counts.get(result["outcome"], 0) + 1

@@ -8,7 +8,7 @@ from grain.cli.command import Command
 from grain.cli.output import print_json, stdout_to_stderr, table
 from grain.cli.plugins.rendering import HEADER, as_data, eager_note, known_as_data, row
 from grain.plugins import default_manager
-from grain.plugins.first_party import install_command
+from grain.plugins.install_commands import install_command
 from grain.version import __version__
 
 

@@ -29,6 +29,7 @@ _CLASS = re.compile(r"[A-Z][A-Za-z0-9]*")
 _SUFFIX = re.compile(r"(?:\.[a-z0-9_-]+)+")
 _SCHEME = re.compile(r"[a-z][a-z0-9.-]*")
 _AUTHOR = re.compile(r"(?P<name>[^<>\"\\]+?)(?:\s*<(?P<email>[^<>@\s\"]+@[^<>@\s\"]+)>)?")
+_SUMMARY = re.compile(r"[^\"\\\n]{1,90}\.")
 _URL = re.compile(r"https?://[^\s\"\\]+")
 _TAKEN = {"core", *(plugin.name for plugin in KNOWN_PLUGINS)}
 
@@ -82,6 +83,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--suffix", help="the suffix of files, such as `.myf` (default: `.` and the name)"
     )
     parser.add_argument("--scheme", help="the scheme of URIs (default: the name)")
+    parser.add_argument("--summary", metavar="TEXT", help="one sentence about the package")
     parser.add_argument(
         "--license",
         choices=[*LICENSES, "none"],
@@ -145,6 +147,7 @@ class Choices:
         class_name: The name of the class.
         suffix: The suffix of files, with its dot.
         scheme: The scheme of URIs.
+        summary: One sentence about the package.
         license: The licence's identifier, or "none".
         author: A name, optionally with an address: `Ada Lovelace <ada@example.org>`.
         url: The address of the project.
@@ -153,6 +156,7 @@ class Choices:
     class_name: str = ""
     suffix: str = ""
     scheme: str = ""
+    summary: str = ""
     license: str = DEFAULT_LICENSE
     author: str = ""
     url: str = ""
@@ -165,6 +169,7 @@ def choose(name: str, arguments: argparse.Namespace, interactive: bool) -> Choic
         "class_name": ("Name of the class", class_name(name, arguments.kind)),
         "suffix": ("Suffix of files", f".{name}" if of_files else ""),
         "scheme": ("Scheme of URIs", name if of_files else ""),
+        "summary": ("One sentence about the package", SHAPES[arguments.kind].summary),
         "license": (f"Licence ({', '.join([*LICENSES, 'none'])})", DEFAULT_LICENSE),
         "author": ("Author, as `Name <email>`", ""),
         "url": ("Address of the project", ""),
@@ -187,6 +192,7 @@ def _checked(choices: Choices, of_files: bool) -> Choices:
         "class_name": (_CLASS, "a class name such as MyFormatDataSource"),
         "suffix": (_SUFFIX, "a dot and lower-case letters or digits, such as .myf"),
         "scheme": (_SCHEME, "lower-case letters, such as myf"),
+        "summary": (_SUMMARY, "a sentence of at most 90 characters, without quotes"),
         "author": (_AUTHOR, "a name, optionally followed by <address>"),
         "url": (_URL, "an address that starts with https://"),
     }
@@ -236,7 +242,7 @@ def render(name: str, kind: str, choices: Choices | None = None) -> dict[str, st
         "@SCHEME@": choices.scheme or name,
         **_publishing_words(choices, module, shape),
         "@FILE@": shape.file,
-        "@SUMMARY@": shape.summary,
+        "@SUMMARY@": choices.summary or shape.summary,
     }
     files = {}
     for folder in ("common", kind):

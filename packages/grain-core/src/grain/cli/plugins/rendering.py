@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grain.plugins import KnownPlugin, Plugin, PluginSpec
-from grain.plugins.first_party import install_command
+from grain.plugins.install_commands import install_command
 
 HEADER = ("NAME", "DISTRIBUTION", "VERSION", "STATUS", "PROVIDES / REASON")
 

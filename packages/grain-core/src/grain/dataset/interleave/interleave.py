@@ -378,8 +378,9 @@ class InterleaveDatasetIterator(ChunkIterator[T]):
         exhausted = state_field(state, "exhausted", self)
         count = len(self._datasets)
         next_dataset = int(state_field(state, "next_index_in_datasets", self))
-        # Datasets are opened in order, so those in the cycle come before the next one.
+        # Datasets are opened in order, so those in the cycle come before the next one, each once.
         known = all(0 <= number < next_dataset <= count for number in numbers)
+        known = known and len(set(numbers)) == len(numbers)
         if len(numbers) != len(self._slots) or not known:
             raise ValueError(
                 f"The state for {self} is of another set of datasets: its cycle holds the "

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 from grain._policy import current_policy
 from grain.dataset.chunk import Chunk
-from grain.dataset.context import IterationContext, executors, iteration_context
+from grain.dataset.context import IterationContext, iteration_context
+from grain.dataset.entry_points import executors
 from grain.dataset.interleave.cycle import (
     CycleSlot,
     LatencyMonitor,

@@ -265,11 +265,13 @@ class _Joined:
         """Return the row as an element."""
         row, layout = self._row, self.layout
         element: dict[str, Any] = {}
+        marks = row.marks(layout)
         for feature, name in enumerate(self._dataset.names):
             element[name] = row.cells(feature, self._fillers[feature])
-            if layout.segmented[feature]:
+            marked = marks[feature]
+            if marked is not None:
                 ids_name, positions_name = layout.mark_names[feature]
-                element[ids_name], element[positions_name] = row.marks(feature, layout)
+                element[ids_name], element[positions_name] = marked
         for feature, name in self._dataset.bos_features:
             pieces = zip(row.starts[feature], row.pieces[feature], strict=True)
             begins = [start for start, piece in pieces if len(piece)]
@@ -334,7 +336,10 @@ class ConcatThenSplitDatasetIterator(ChunkIterator[dict[str, Any]]):
 
     def _pull(self, limit: int) -> Chunk:
         while len(self._ready) < max(1, limit):
-            elements = self._cursor.pull()
+            try:
+                elements = self._cursor.pull()
+            except Exception as error:
+                return self._fail_after_ready(error)
             if not elements:
                 self._finish_row()
                 break
@@ -348,13 +353,16 @@ class ConcatThenSplitDatasetIterator(ChunkIterator[dict[str, Any]]):
                         error,
                         f"raised in {self._dataset}, over {self._dataset.describe_sources()}.",
                     )
-                    taken, self._ready = self._ready, []
-                    return self._fail_after(error, self._chunk_of(taken))
+                    return self._fail_after_ready(error)
                 if len(self._ready) >= limit:
                     self._cursor.keep(offset + 1)
                     break
         taken, self._ready = self._ready[: max(1, limit)], self._ready[max(1, limit) :]
         return self._chunk_of(taken)
+
+    def _fail_after_ready(self, error: Exception) -> Chunk:
+        taken, self._ready = self._ready, []
+        return self._fail_after(error, self._chunk_of(taken))
 
     def _chunk_of(self, taken: list[tuple[dict[str, Any], tuple[_RestartPoint, int]]]) -> Chunk:
         if not taken:

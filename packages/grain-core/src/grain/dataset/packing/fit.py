@@ -14,13 +14,18 @@ from grain.dataset.element_spec import get_element_spec
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.node import written_form
+from grain.dataset.packing.bin_search import (
+    BestFitSearch,
+    BinSearch,
+    ChosenBinSearch,
+    FirstFitSearch,
+    Flags,
+)
 from grain.dataset.packing.packed_row import Array, Layout, Row, shown
 from grain.dataset.parent_cursor import ParentCursor
 from grain.dataset.validation import checked_iter_parent
 from grain.index.permutation import IndexArray
 from grain.options import checked_int
-
-Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class PackIterDataset(IterDataset[dict[str, Any]], abc.ABC):
@@ -93,6 +98,10 @@ class PackIterDataset(IterDataset[dict[str, Any]], abc.ABC):
     def choose_bin(self, fits: Flags, used: IndexArray) -> int:
         """Return the bin of an element: one where it fits, if there is one."""
 
+    def search_bins(self) -> BinSearch:
+        """Return the search in an empty set of bins."""
+        return ChosenBinSearch(self.layout.lengths, self.num_bins, self.choose_bin)
+
     def make_iterator(
         self, parents: Sequence[DatasetIterator[Any]]
     ) -> DatasetIterator[dict[str, Any]]:
@@ -103,6 +112,9 @@ class PackIterDataset(IterDataset[dict[str, Any]], abc.ABC):
         if "fingerprint_name" not in cls.__dict__:
             # Checkpoints of a user's subclass hold the name of its class.
             cls.fingerprint_name = cls.__name__.removesuffix("IterDataset")
+        if "choose_bin" in cls.__dict__ and "search_bins" not in cls.__dict__:
+            # A base class may search in another way than this class chooses.
+            cls.search_bins = PackIterDataset.search_bins  # type: ignore[method-assign]
 
     def fingerprint_arguments(self) -> dict[str, Any]:
         return {
@@ -148,6 +160,9 @@ class FirstFitPackIterDataset(PackIterDataset):
         del used
         return int(fits.argmax())
 
+    def search_bins(self) -> BinSearch:
+        return FirstFitSearch(self.layout.lengths, self.num_bins)
+
 
 class BestFitPackIterDataset(PackIterDataset):
     """Elements packed into the fullest bin where all of their features fit.
@@ -161,6 +176,9 @@ class BestFitPackIterDataset(PackIterDataset):
     def choose_bin(self, fits: Flags, used: IndexArray) -> int:
         return int(np.where(fits, used, -1).argmax())
 
+    def search_bins(self) -> BinSearch:
+        return BestFitSearch(self.layout.lengths, self.num_bins)
+
 
 class _BinSet:
     """Bins that are filled at the same time."""
@@ -172,22 +190,14 @@ class _BinSet:
         self._dataset = dataset
         self._layout = dataset.layout
         self.fillers = self._layout.fillers(values)
-        bins = dataset.num_bins
-        # The next free cell of each feature in each bin; a bin that takes no more has none.
-        self._free = [np.zeros(bins, np.int64) for _ in values]
-        self._used = np.zeros(bins, np.int64)
+        self._search = dataset.search_bins()
 
     def add(self, values: list[Array], loose: list[Any]) -> bool:
         """Pack an element; return False if it fits into no bin."""
-        layout, free, rows = self._layout, self._free, self.rows
-        # The bins in use, and the first empty one.
-        looked_at = len(rows) + 1
-        fits: Any = None
-        for cells, length, value in zip(free, layout.lengths, values, strict=True):
-            here = cells[:looked_at] <= length - len(value)
-            fits = here if fits is None else fits & here
-        number = self._dataset.choose_bin(fits, self._used[:looked_at])
-        if not fits[number]:
+        layout, rows, search = self._layout, self.rows, self._search
+        sizes = list(map(len, values))
+        number = search.find(sizes)
+        if number < 0:
             return False
         # Bins may take long to fill: a view must not keep a larger array alive.
         own = layout.fitted(
@@ -196,20 +206,21 @@ class _BinSet:
         if number == len(rows):
             rows.append(Row(layout))
         row = rows[number]
-        starts = [int(cells[number]) for cells in free]
+        starts = [
+            length - room[number] for length, room in zip(layout.lengths, search.rooms, strict=True)
+        ]
         row.add(starts, own)
-        for cells, start, value, alignment in zip(
-            free, starts, own, layout.alignments, strict=True
-        ):
-            end = start + len(value)
-            if alignment > 1:
-                end = -(-end // alignment) * alignment
-            cells[number] = end
-            self._used[number] += end - start
-        for values_so_far, value in zip(row.listed, loose, strict=True):
-            values_so_far.append(value)
+        if layout.is_aligned:
+            sizes = [
+                -(-(start + size) // alignment) * alignment - start
+                for start, size, alignment in zip(starts, sizes, layout.alignments, strict=True)
+            ]
+        search.take(number, sizes)
+        if loose:
+            for values_so_far, value in zip(row.listed, loose, strict=True):
+                values_so_far.append(value)
         if row.count == self._dataset.max_sequences:
-            free[0][number] = np.iinfo(np.int64).max
+            search.close(number)
         return True
 
 
@@ -268,11 +279,14 @@ class PackDatasetIterator(ChunkIterator[dict[str, Any]]):
         """Pack elements until one fits into no bin; return None when there are no more."""
         layout = self._dataset.layout
         while elements := self._cursor.pull():
+            filling = self._filling
             for offset, element in enumerate(elements):
                 try:
                     values = layout.values(element)
                     loose = layout.loose_values(element) if layout.loose else []
-                    packed = self._add(offset, values, loose)
+                    if filling is not None and filling.add(values, loose):
+                        continue
+                    packed = self._start_set(offset, values, loose)
                 except Exception as error:
                     # The element that failed is lost; the others stay packed.
                     self._cursor.keep(offset + 1)
@@ -284,20 +298,17 @@ class PackDatasetIterator(ChunkIterator[dict[str, Any]]):
                 if packed is not None:
                     self._cursor.keep(offset + 1)
                     return self._arranged(packed)
+                filling = self._filling
         last, self._filling = self._filling, None
         self._after = self._cursor.end()
         return self._arranged(last) if last is not None else None
 
-    def _add(self, offset: int, values: list[Array], loose: list[Any]) -> _BinSet | None:
-        """Pack an element; return the set that had no room for it, if a new one was started."""
+    def _start_set(self, offset: int, values: list[Array], loose: list[Any]) -> _BinSet | None:
+        """Pack an element into a new set; return the set that had no room for it, if there is one."""
         full = self._filling
-        if full is not None:
-            if full.add(values, loose):
-                return None
-            _check_lengths(self._dataset.layout, values)
+        _check_lengths(self._dataset.layout, values)
         fresh = _BinSet(self._dataset, self._cursor.before(offset), values)
-        if not fresh.add(values, loose):
-            _check_lengths(self._dataset.layout, values)
+        fresh.add(values, loose)
         self._filling = fresh
         if full is not None:
             self._after = fresh.before
@@ -361,6 +372,7 @@ def _group(cells: Array) -> float:
 
 
 def _element(layout: Layout, row: Row, fillers: list[Array]) -> dict[str, Any]:
+    """Return a bin as an element."""
     element: dict[str, Any] = {}
     for feature, path in enumerate(layout.paths):
         at = element
@@ -369,8 +381,7 @@ def _element(layout: Layout, row: Row, fillers: list[Array]) -> dict[str, Any]:
         at[path[-1]] = row.cells(feature, fillers[feature])
     for name, listed in zip(layout.loose, row.listed, strict=True):
         element[name] = listed
-    for feature, segmented in enumerate(layout.segmented):
-        if segmented:
-            ids_name, positions_name = layout.mark_names[feature]
-            element[ids_name], element[positions_name] = row.marks(feature, layout)
+    for names, marked in zip(layout.mark_names, row.marks(layout), strict=True):
+        if marked is not None:
+            element[names[0]], element[names[1]] = marked
     return dict(sorted(element.items()))

@@ -14,6 +14,8 @@ Array = np.ndarray[Any, Any]
 Path = tuple[str, ...]
 
 _TEXT = "US"
+# From this number of sequences on, their marks are computed by arrays.
+_MANY_PIECES = 12
 
 
 class Layout:
@@ -27,6 +29,7 @@ class Layout:
         lengths: The number of cells of each feature.
         paddings: The values of free cells.
         alignments: Numbers at multiples of which sequences start.
+        is_aligned: Whether there are other multiples than those of 1.
         segmented: For each feature, whether it gets segment ids and positions.
         mark_names: The names of segment ids and positions of each feature.
         loose: Meta features without a length; their values are returned as a list.
@@ -41,9 +44,10 @@ class Layout:
         pack_alignment_struct: Any = None,
         padding_struct: Any = None,
     ):
-        if isinstance(meta_features, str):
+        if isinstance(meta_features, (str, bytes)):
+            kind = "string" if isinstance(meta_features, str) else "bytes"
             raise TypeError(
-                f"meta_features must be a sequence of feature names, got the string "
+                f"meta_features must be a sequence of feature names, got the {kind} "
                 f"{meta_features!r}; write ({meta_features!r},)."
             )
         if not isinstance(meta_features, Collection):
@@ -77,6 +81,7 @@ class Layout:
                 strict=True,
             )
         ]
+        self.is_aligned = any(alignment > 1 for alignment in self.alignments)
         self.segmented = [path[0] not in meta_features for path in self.paths]
         known = {path[0] for path in self.paths}
         self.loose = [name for name in meta_features if name not in known]
@@ -234,22 +239,51 @@ class Row:
             at = start + len(piece)
         return parts, at
 
-    def marks(self, feature: int, layout: Layout) -> tuple[Array, Array]:
-        """Segment ids and positions of a feature."""
-        length = layout.lengths[feature]
-        ids, positions = np.empty(length, np.int32), np.empty(length, np.int32)
+    def marks(self, layout: Layout) -> list[tuple[Array, Array] | None]:
+        """Return the segment ids and positions of each feature; None for meta features."""
+        if len(layout.segmented) == 1 and layout.segmented[0]:
+            sizes = list(map(len, self.pieces[0]))
+            return [_marks(layout.lengths[0], self.starts[0], sizes, layout.positions)]
+        found: list[tuple[Array, Array] | None] = []
+        # Features are often equally long, such as tokens and their weights: marks are made once.
+        made: list[tuple[tuple[int, list[int], list[int]], tuple[Array, Array]]] = []
+        for feature, segmented in enumerate(layout.segmented):
+            if not segmented:
+                found.append(None)
+                continue
+            sizes = list(map(len, self.pieces[feature]))
+            cells = (layout.lengths[feature], self.starts[feature], sizes)
+            for known_cells, (ids, positions) in made:
+                if cells == known_cells:
+                    found.append((ids.copy(), positions.copy()))
+                    break
+            else:
+                marks = _marks(*cells, layout.positions)
+                made.append((cells, marks))
+                found.append(marks)
+        return found
+
+
+def _marks(length: int, starts: list[int], sizes: list[int], numbers: Array) -> tuple[Array, Array]:
+    """Return segment ids and positions of sequences at some cells of a row."""
+    ids, positions = np.empty(length, np.int32), np.empty(length, np.int32)
+    end = starts[-1] + sizes[-1] if starts else 0
+    if len(starts) >= _MANY_PIECES and sum(sizes) == end:
+        counts = np.array(sizes)
+        np.subtract(numbers[:end], np.repeat(starts, counts), out=positions[:end])
+        ids[:end] = np.repeat(np.arange(1, len(starts) + 1, dtype=np.int32), counts)
+    else:
         segment = at = 0
-        for start, piece in zip(self.starts[feature], self.pieces[feature], strict=True):
+        for start, size in zip(starts, sizes, strict=True):
             segment += 1  # noqa: SIM113 - one name less to unpack
             if start > at:
                 ids[at:start] = positions[at:start] = 0
-            count = len(piece)
-            at = start + count
+            at = start + size
             ids[start:at] = segment
-            positions[start:at] = layout.positions[:count]
-        if at < length:
-            ids[at:] = positions[at:] = 0
-        return ids, positions
+            positions[start:at] = numbers[:size]
+    if end < length:
+        ids[end:] = positions[end:] = 0
+    return ids, positions
 
 
 def flatten(struct: Any, argument: str) -> dict[Path, Any]:

@@ -216,7 +216,7 @@ class _ZlibFile(io.RawIOBase):
                 self._position += len(found)
                 return len(found)
             if not compressed:
-                break
+                raise EOFError("The compressed data ends before the end of its stream.")
         return 0
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:

@@ -33,8 +33,7 @@ def require_jax(function: str) -> Any:
         import jax
     except ImportError as error:
         raise ImportError(
-            f"grain.experimental.{function} needs JAX. Install it with "
-            '`pip install "grain-core[jax]>=1,<2"`.'
+            f"grain.experimental.{function} needs JAX. Install it with `pip install jax`."
         ) from error
     return jax
 
@@ -68,6 +67,9 @@ class PlacedIterDataset(TransparentIterDataset[Any]):
 
     def __str__(self) -> str:
         return f"PlacedIterDataset({self._placement!r})"
+
+    def written_call(self) -> str:
+        return repr(self._placement)
 
     def __reduce__(self) -> Any:
         raise TypeError(

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grain.execution.processes import array_pickling, framing
+from grain.execution.processes import array_pickling, framing, segments
 from grain.execution.processes.array_pickling import Pickled
 from grain.execution.processes.control import SlotTable
 from grain.execution.processes.framing import BufferLocation, Frame
@@ -71,7 +71,7 @@ class Channel:
         self._filled = 0
         self._large: memoryview | None = None
         self._large_filled = 0
-        self._fds: deque[int] = deque()
+        self._fds: deque[segments.OwnedDescriptor] = deque()
 
     # Sending
 
@@ -233,11 +233,13 @@ class Channel:
             )
         except BlockingIOError:
             return 0
-        for level, kind, data in ancillary:
-            if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
-                fds = array.array("i")
-                fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
-                self._fds.extend(fds)
+        try:
+            self._fds.extend(map(segments.OwnedDescriptor, _descriptors(ancillary)))
+        except BaseException:  # An interrupt came before all of them had an owner.
+            for fd in set(_descriptors(ancillary)).difference(self._fds):
+                with contextlib.suppress(OSError):
+                    os.close(fd)
+            raise
         if flags & _socket.MSG_CTRUNC:
             raise ChannelLostError(
                 "a descriptor of shared memory could not be received, because this process has reached its "
@@ -250,7 +252,7 @@ class Channel:
     def _parse(self, data: memoryview, *, own: bool) -> Frame:
         frame, updates = framing.parse(data, own=own)
         for index, capacity in updates:
-            self.views.update(index, capacity, self._fds.popleft() if capacity else -1)
+            self.views.update(index, capacity, self._fds.popleft() if capacity else None)
         return frame
 
     def decode(self, frame: Frame) -> Any:
@@ -295,9 +297,17 @@ class Channel:
         for _, fds in self._backlog_fds:
             for fd in fds:
                 os.close(fd)
-        while self._fds:
-            os.close(self._fds.popleft())
+        self._fds.clear()
         self._backlog_fds.clear()
         self._backlog.clear()
         self.slots.close()
         self.views.close()
+
+
+def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> array.array[int]:
+    """Return the file descriptors that came with a message."""
+    fds = array.array("i")
+    for level, kind, data in ancillary:
+        if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+            fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+    return fds

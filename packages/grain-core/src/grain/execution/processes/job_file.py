@@ -19,6 +19,7 @@ from grain.execution.processes.array_pickling import Pickled
 class Setup(NamedTuple):
     """Contents of the file, as a worker reads them."""
 
+    path: list[str]
     argv: list[str]
     memory: memoryview
     init: list[tuple[int, int, bool]] | None
@@ -76,11 +77,11 @@ def write(job: Pickled, init: Pickled | None) -> tuple[int, int]:
 
 def read(fd: int, setup_bytes: int) -> Setup:
     """Map the file and close the descriptor."""
-    _, argv, size, init, job = marshal.loads(os.pread(fd, setup_bytes, 0))
+    path, argv, size, init, job = marshal.loads(os.pread(fd, setup_bytes, 0))
     start = framing.aligned(setup_bytes)
     memory = segments.map_private(fd, start + max(size, 1))
     os.close(fd)
-    return Setup(argv, memory[start:], init, job)
+    return Setup(path, argv, memory[start:], init, job)
 
 
 def _write_at(fd: int, data: memoryview, offset: int) -> None:

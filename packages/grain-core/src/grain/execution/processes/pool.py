@@ -24,72 +24,28 @@ from __future__ import annotations
 
 import _thread
 import os
-import select
-import signal
-import socket
 import threading
 import time
 import warnings
 import weakref
-from collections import deque
 from collections.abc import Callable, Collection
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
-from grain._config import config
 from grain._policy import current_policy
 from grain.execution.costs import Costs
-from grain.execution.processes import array_pickling, error_report, framing
-from grain.execution.processes.bindings import Bindings, Loss, Part, Parts
-from grain.execution.processes.channel import (
-    MAX_DATAGRAM,
-    MAX_INLINE,
-    Channel,
-    ChannelLostError,
-)
-from grain.execution.processes.control import TAKING
-from grain.execution.processes.error_report import TaskLost, WorkerDied
-from grain.execution.processes.framing import Frame, FrameKind
-from grain.execution.processes.local_worker import LocalWorker, name_of_task
-from grain.execution.processes.process_handle import ProcessHandle
-from grain.execution.processes.restart_budget import RestartBudget
-from grain.execution.processes.slots import explain_failure
+from grain.execution.processes import array_pickling, error_report
+from grain.execution.processes.channel import MAX_INLINE
+from grain.execution.processes.framing import FrameKind
+from grain.execution.processes.job import Job, pickle_for_workers, warn_if_large
+from grain.execution.processes.pool_errors import NotOutstanding, PoolClosed
+from grain.execution.processes.pool_workers import PoolWorkers
 from grain.execution.processes.supervisor import WorkerProcesses
-from grain.execution.processes.unpicklable import NameOwner, explain_unpicklable
+from grain.execution.processes.task_table import TaskTable
+from grain.execution.processes.unpicklable import NameOwner
 
-
-class Job(Protocol):
-    """The work of a pool; pickled once and loaded by every worker."""
-
-    def start(self, worker_index: int, worker_count: int) -> Callable[[Any], Any]:
-        """Return the function that computes a task; called once in each worker.
-
-        The function may return a `concurrent.futures.Future`: the worker then takes further tasks and sends
-        the result when the future is done. The function also receives the definitions of the pool, as the
-        tasks `(number, "define", part)` and `(number, "release")`, whose results are ignored.
-        """
-
-
-class PoolClosed(RuntimeError):  # noqa: N818 - read as a sentence
-    """The pool was used after it was closed."""
-
-
-class PoolInterrupted(RuntimeError):  # noqa: N818 - read as a sentence
-    """The pool was interrupted mid-message; in-flight results may be lost."""
-
-
-class NotOutstanding(KeyError):  # noqa: N818 - read as a sentence
-    """The ticket has no result to wait for: it was taken or discarded, or belongs to another pool."""
-
-
-class _Arrival(NamedTuple):
-    """A result that was received and not taken.
-
-    `buffers` holds the opened frame once the worker is gone, and with it the channel.
-    """
-
-    channel: Channel
-    frame: Frame
-    buffers: list[memoryview] | None = None
+if TYPE_CHECKING:
+    from grain.execution.processes.bindings import Loss
+    from grain.execution.processes.local_worker import LocalWorker
 
 
 class WorkerPool:
@@ -112,8 +68,6 @@ class WorkerPool:
 
     Attributes:
         costs: The cost model of these workers.
-        restarts: Number of lost workers that were replaced.
-        recycled: Number of workers that were replaced because of their memory.
 
     >>> class Square:
     ...     def start(self, worker_index, worker_count):
@@ -147,44 +101,18 @@ class WorkerPool:
         budget = _default_budget(num_workers) if slot_bytes is None else slot_bytes
         pickled_init = None
         if worker_init_fn is not None:
-            pickled_init = _pickle(worker_init_fn, "worker_init_fn", name_owner)
+            pickled_init = pickle_for_workers(worker_init_fn, "worker_init_fn", name_owner)
         self.costs = Costs.of_local_processes(policy, max_bytes=budget * num_workers)
-        self.restarts = 0
-        self.recycled = 0
         self._dump = array_pickling.Dumper()
-        self._parts = Parts()
-        self._bindings = Bindings()
-        self._max_restarts = max_restarts
-        self._restart_budget = RestartBudget(
-            max_restarts * num_workers, policy.restart_window_seconds
-        )
-        self._next_ticket = 1
-        # The worker that has the task, None if any worker may take it from the queue.
-        self._waiting: dict[int, LocalWorker | None] = {}
-        self._arrived: dict[int, _Arrival] = {}
-        self._lost: dict[int, Loss] = {}
-        self._affinities: dict[int, int] = {}
-        self._backlog: deque[bytes] = deque()
-        self._failure: Callable[[], BaseException] | None = None
-        self._warnings: deque[str] = deque()
-        self._slots_warned = False
-        self._capacity_changes = 0
+        self._table = TaskTable()
         self._closed = False
         self._lock = threading.Lock()
         # Whether a thread polls the sockets; others wait at a gate, a lock that is released to wake them.
         self._reading = False
         self._gates: list[_thread.LockType] = []
-        self._task_timeout = task_timeout
-        self._silence_seconds = policy.worker_silence_seconds
-        self._check_seconds = min(policy.liveness_check_seconds, (task_timeout or 60.0) / 2)
-        self._checked = time.monotonic()
-        self._start_timeout: float = config.process_start_timeout
-        self._by_fd: dict[int, LocalWorker] = {}
-        self._poll = select.poll()
-        self._writing: set[int] = set()
-        pickled_job = _pickle(job, "job", name_owner)
-        _warn_if_large(pickled_job, policy.large_job_bytes)
-        self._workers = WorkerProcesses(
+        pickled_job = pickle_for_workers(job, "job", name_owner)
+        warn_if_large(pickled_job, policy.large_job_bytes)
+        self._processes = WorkerProcesses(
             pickled_job,
             pickled_init,
             count=num_workers,
@@ -192,38 +120,49 @@ class WorkerPool:
             grace=policy.worker_exit_seconds if grace is None else grace,
             memory_limit=memory_limit or 0,
         )
-        self._finalizer = weakref.finalize(self, self._workers.end)
-        for worker in self._workers.live:
-            self._watch(worker)
+        self._finalizer = weakref.finalize(self, self._processes.end_when_collected)
+        self._workers = PoolWorkers(
+            self._processes,
+            self._table,
+            policy=policy,
+            max_restarts=max_restarts,
+            task_timeout=task_timeout,
+        )
 
     @property
     def capacity(self) -> int:
         """Number of workers, including those that are starting."""
-        return sum(worker.retiring is None for worker in self._workers.live)
+        return len(self._workers.serving)
+
+    @property
+    def restarts(self) -> int:
+        """Number of lost workers that were replaced."""
+        return self._workers.restarts
+
+    @property
+    def recycled(self) -> int:
+        """Number of workers that were replaced because of their memory."""
+        return self._workers.recycled
 
     @property
     def pids(self) -> list[int]:
         """Process ids of the workers."""
-        return [process.pid for process in self._processes()]
+        return [process.pid for process in self._processes.handles]
 
     @property
     def exit_codes(self) -> list[int | None]:
         """Exit codes of the workers (-N: signal N), None for those that have not been seen to end."""
-        return [process.returncode for process in self._processes()]
-
-    def _processes(self) -> list[ProcessHandle]:
-        workers = sorted(self._workers.workers.items())
-        return [worker.process for _, worker in workers] or self._workers.exited
+        return [process.returncode for process in self._processes.handles]
 
     @property
     def lent_slots(self) -> int:
         """Number of slots whose results are in use here."""
-        return sum(sum(worker.page.results.lent) for worker in self._workers.live)
+        return sum(sum(worker.page.results.lent) for worker in self._processes.live)
 
     @property
     def closed(self) -> bool:
         """Whether the workers have ended: by `close`, or by the exit of the interpreter."""
-        return self._closed or self._workers.ended
+        return self._closed or self._processes.ended
 
     def submit(self, task: Any, *, affinity: int | None = None) -> int:
         """Submit a task to the first idle worker; return its ticket.
@@ -235,6 +174,7 @@ class WorkerPool:
         """
         pickled = self._dump(task)
         size = len(pickled.stream) + sum(map(len, pickled.buffers))
+        table = self._table
         ticket = 0
         try:
             with self._lock:
@@ -242,34 +182,33 @@ class WorkerPool:
                 target: LocalWorker | None = None
                 loss: Loss | None = None
                 if affinity is not None:
-                    if self._bindings.loss(affinity) is None:
-                        target = self._bound_worker(affinity)
-                    loss = self._bindings.loss(affinity)
+                    if table.bindings.loss(affinity) is None:
+                        target = self._workers.bound_worker(affinity)
+                    loss = table.bindings.loss(affinity)
                 elif size > MAX_INLINE:
-                    target = self._least_loaded()
+                    target = self._workers.least_loaded()
                 # Without a call in between, so that an interrupt finds all or nothing.
-                ticket = self._next_ticket
-                self._next_ticket = ticket + 1
-                self._waiting[ticket] = target
+                ticket = table.next_ticket
+                table.next_ticket = ticket + 1
+                table.waiting[ticket] = target
                 if affinity is not None:
-                    self._affinities[ticket] = affinity
+                    table.affinities[ticket] = affinity
                 if loss is not None:
-                    self._lost[ticket] = loss
+                    table.lost[ticket] = loss
                     return ticket
                 try:
                     if target is None:
-                        self._queue_task(ticket, pickled)
+                        self._workers.queue_task(ticket, pickled)
                     else:
-                        self._send(target, FrameKind.TASK, ticket, pickled)
+                        self._workers.send(target, FrameKind.TASK, ticket, pickled)
                 except BaseException:
-                    self._failure = self._failure or _interrupted  # Half a task may have been sent.
+                    self._workers.fail()  # Half a task may have been sent.
                     raise
-                if self._failure is not None or self._closed:
-                    self._require_usable()
+                self._require_usable()
             return ticket
         except BaseException:
-            if ticket in self._waiting:
-                del self._waiting[ticket]  # The caller never learns of it.
+            if ticket in table.waiting:
+                del table.waiting[ticket]  # The caller never learns of it.
             raise
 
     def define(self, number: int, part: bytes, *, affinity: int | None = None) -> None:
@@ -283,25 +222,20 @@ class WorkerPool:
         with self._lock:
             self._require_usable()
             try:
-                definition = self._parts.add(number, part, affinity)
-                for worker in self._holders(affinity):
-                    self._send_part(worker, definition)
+                self._workers.define(number, part, affinity)
             except BaseException:
-                self._failure = self._failure or _interrupted
+                self._workers.fail()
                 raise
 
     def release(self, number: int) -> None:
         """Remove a part from the workers that have received it."""
         with self._lock:
-            if self._closed or self._workers.ended or self._failure is not None:
+            if self.closed or self._workers.failure is not None:
                 return
             try:
-                part = self._parts.remove(number)
-                # Without a definition, it is a part of the job, which all workers have.
-                for worker in self._holders(None if part is None else part.affinity):
-                    self._send(worker, FrameKind.RELEASE, number, _NOTHING)
+                self._workers.release(number)
             except BaseException:
-                self._failure = self._failure or _interrupted
+                self._workers.fail()
                 raise
 
     def wait(self, tickets: Collection[int], timeout: float | None = None) -> set[int]:
@@ -310,20 +244,14 @@ class WorkerPool:
         The returned set is empty after `timeout` seconds and when the capacity has changed.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        changes = self._capacity_changes
+        changes = self._workers.capacity_changes
         while True:
             self._emit_warnings()
             with self._lock:
-                if self._closed or self._workers.ended or self._failure is not None:
+                if self.closed or self._workers.failure is not None:
                     return set(tickets)
-                found = {
-                    ticket
-                    for ticket in tickets
-                    if ticket in self._arrived
-                    or ticket in self._lost
-                    or ticket not in self._waiting
-                }
-                if found or not tickets or changes != self._capacity_changes:
+                found = {ticket for ticket in tickets if self._table.settled(ticket)}
+                if found or not tickets or changes != self._workers.capacity_changes:
                     return found
             if not self._await_message(deadline):
                 return set()
@@ -338,17 +266,17 @@ class WorkerPool:
         while True:
             self._emit_warnings()
             with self._lock:
-                if ticket not in self._waiting:
+                if ticket not in self._table.waiting:
                     raise NotOutstanding(
                         f"Ticket {ticket} is not outstanding: it was never issued, or its result was "
                         "already taken or discarded."
                     )
-                if ticket in self._arrived:
+                if ticket in self._table.arrived:
                     kind, buffers = self._take_result(ticket)
                     break
                 self._require_usable()
-                if ticket in self._lost:
-                    raise self._take_loss(ticket)
+                if ticket in self._table.lost:
+                    raise self._table.take_loss(ticket)
             if not self._await_message(deadline):
                 raise TimeoutError("The result did not arrive within the timeout.")
         stream, *others = buffers
@@ -361,30 +289,23 @@ class WorkerPool:
     def ready(self, ticket: int) -> bool:
         """Return whether `result(ticket)` would return or raise without blocking."""
         with self._lock:
-            if ticket not in self._arrived and not self._reading and not self._closed:
-                self._watch_for_room()
-                self._handle_events(self._poll.poll(0))
+            workers, table = self._workers, self._table
+            if ticket not in table.arrived and not self._reading and not self._closed:
+                workers.watch_for_room()
+                workers.handle_events(workers.poll_set.poll.poll(0))
             return (
-                ticket in self._arrived
-                or ticket in self._lost
+                ticket in table.arrived
+                or ticket in table.lost
                 or self._closed
-                or self._failure is not None
+                or workers.failure is not None
             )
 
     def discard(self, ticket: int) -> None:
         """Cancel a task: a worker that has not started it skips it, and its result is dropped."""
         with self._lock:
-            if ticket not in self._waiting:
-                return
-            del self._waiting[ticket]
-            self._affinities.pop(ticket, None)
-            if self._lost.pop(ticket, None) is not None:
-                return
-            arrival = self._arrived.pop(ticket, None)
-            if arrival is not None and arrival.buffers is None:
-                arrival.channel.drop(arrival.frame)
-            elif arrival is None and self._workers.cancelled is not None:
-                self._workers.cancelled.add(ticket)
+            cancelled = self._processes.cancelled
+            if self._table.discard(ticket) and cancelled is not None:
+                cancelled.add(ticket)
 
     def resize(self, count: int) -> None:
         """Change the number of workers; tasks that were submitted are not disturbed.
@@ -396,20 +317,14 @@ class WorkerPool:
         with self._lock:
             self._require_usable()
             try:
-                self._workers.count = count
-                self._restart_budget.restarts = self._max_restarts * count
-                for worker in self._workers.live:
-                    if worker.index >= count and worker.retiring is None:
-                        self._retire(worker)
-                self._capacity_changes += 1
-                self._fill_up()
+                self._workers.resize(count)
             except BaseException:
-                self._failure = self._failure or _interrupted
+                self._workers.fail()
                 raise
 
     def close(self) -> None:
         """End the workers and wait until they have exited."""
-        if not self._workers.ours:
+        if not self._processes.ours:
             # In a fork, where the lock may be held by a thread that exists only in the parent.
             self._closed = True
             return
@@ -417,23 +332,21 @@ class WorkerPool:
         while True:
             gate = None
             with self._lock:
-                if not self._workers.ended:
-                    self._workers.close_channels()  # wakes the thread that reads, if there is one
+                if not self._processes.ended:
+                    self._processes.close_channels()  # wakes the thread that reads, if there is one
                 if self._reading:
                     gate = self._new_gate()
                 else:
-                    self._arrived.clear()
+                    self._table.arrived.clear()
             if gate is None:
                 break
-            gate.acquire(True, self._check_seconds)
-        self._workers.end()
+            gate.acquire(True, self._workers.check_seconds)
+        self._processes.end()
         self._finalizer.detach()  # Not before: `end` may be interrupted.
         with self._lock:
-            self._workers.release_shared_memory()
-            # Everything that refers to a worker, and so to memory shared with it.
-            self._by_fd.clear()
-            self._bindings = Bindings()
-            self._waiting = dict.fromkeys(self._waiting)
+            self._processes.release_shared_memory()
+            self._workers.poll_set.clear()
+            self._table.forget_workers()
 
     def __enter__(self) -> WorkerPool:
         return self
@@ -449,7 +362,7 @@ class WorkerPool:
         The lock is never released and taken again inside of a `with` block: an interrupt in between would
         leave the block without the lock that its end releases.
         """
-        remaining = self._check_seconds
+        remaining = self._workers.check_seconds
         if deadline is not None:
             remaining = min(remaining, deadline - time.monotonic())
             if remaining <= 0:
@@ -458,30 +371,31 @@ class WorkerPool:
         reads = False
         try:
             with self._lock:
-                if self._closed or self._workers.ended:
+                if self.closed:
                     return True
                 if self._reading:
                     gate = self._new_gate()
                 else:
-                    self._watch_for_room()
+                    self._workers.watch_for_room()
                     self._reading = reads = True
             if gate is not None:
                 gate.acquire(True, remaining)
                 return True
-            events = self._poll.poll(remaining * 1000)
+            events = self._workers.poll_set.poll.poll(remaining * 1000)
         finally:
             # No call may come before this: it could be interrupted.
             if reads:
                 self._reading = False
         with self._lock:
-            if not self._closed and not self._workers.ended:
-                self._handle_events(events)
+            if not self.closed:
+                self._workers.handle_events(events)
             self._open_gates()
         return True
 
     def _emit_warnings(self) -> None:
-        while self._warnings:
-            warnings.warn(self._warnings.popleft(), RuntimeWarning, stacklevel=4)
+        pending = self._workers.warnings
+        while pending:
+            warnings.warn(pending.popleft(), RuntimeWarning, stacklevel=4)
 
     # All methods below are called with the lock held.
 
@@ -496,404 +410,23 @@ class WorkerPool:
             self._gates.pop().release()
 
     def _require_usable(self) -> None:
-        if self._closed or self._workers.ended:
+        if self.closed:
             raise PoolClosed("The worker pool is closed and returns no more results.")
-        if self._failure is not None:
-            raise self._failure()
+        if self._workers.failure is not None:
+            raise self._workers.failure()
 
     def _take_result(self, ticket: int) -> tuple[int, list[memoryview]]:
         try:
-            channel, frame, buffers = self._arrived[ticket]
-            self._warn_of_slots(channel)
-            if buffers is None:
-                buffers = channel.open(frame)
-            self._affinities.pop(ticket, None)
-            del self._arrived[ticket]
-            del self._waiting[ticket]
+            self._workers.warn_of_slots(self._table.arrived[ticket].channel)
+            return self._table.take_arrival(ticket)
         except BaseException:
-            self._failure = self._failure or _interrupted  # The slots may have been returned.
+            self._workers.fail()  # The slots may have been returned.
             raise
-        return frame.kind, buffers
-
-    def _take_loss(self, ticket: int) -> TaskLost:
-        loss = self._lost[ticket]
-        error = TaskLost(ticket, *loss)
-        affinity = self._affinities.get(ticket)
-        if affinity is not None:
-            self._bindings.acknowledge(affinity)
-            self._affinities.pop(ticket, None)
-        del self._lost[ticket]
-        del self._waiting[ticket]
-        return error
-
-    def _warn_of_slots(self, channel: Channel) -> None:
-        """Warn once if shared memory is not available on either side."""
-        if self._slots_warned:
-            return
-        failure = channel.slots.failure or channel.views.failure
-        if failure is not None:
-            self._slots_warned = True
-            self._warnings.append(explain_failure(failure))
-
-    # Sending
-
-    def _queue_task(self, ticket: int, pickled: array_pickling.Pickled) -> None:
-        frame = framing.inline_frame(FrameKind.TASK, ticket, pickled, self._parts.sequence)
-        self._backlog.append(frame)
-        self._flush_tasks()
-
-    def _flush_tasks(self) -> None:
-        tasks = self._workers.tasks
-        while self._backlog:
-            try:
-                tasks.send(self._backlog[0])
-            except BlockingIOError:
-                return
-            self._backlog.popleft()
-
-    def _send(
-        self, worker: LocalWorker, kind: int, number: int, pickled: array_pickling.Pickled
-    ) -> None:
-        if worker.lost or worker.retiring is not None:
-            return
-        try:
-            worker.channel.send(kind, number, pickled, self._parts.sequence)
-        except ConnectionError:
-            self._lose(worker)
-
-    def _send_part(self, worker: LocalWorker, part: Part) -> None:
-        if worker.lost or worker.retiring is not None:
-            return
-        try:
-            pickled = array_pickling.Pickled(part.content, [])
-            worker.channel.send(FrameKind.DEFINE, part.number, pickled, part.sequence)
-        except ConnectionError:
-            self._lose(worker)
-
-    def _holders(self, affinity: int | None) -> list[LocalWorker]:
-        """Return the workers that hold the parts of an affinity."""
-        if affinity is None:
-            return self._workers.live
-        worker = self._bindings.worker(affinity)
-        return [] if worker is None else [worker]
-
-    def _bound_worker(self, affinity: int) -> LocalWorker:
-        worker = self._bindings.worker(affinity)
-        if worker is None:
-            candidates = [w for w in self._workers.live if w.retiring is None]
-            worker = self._bindings.bind(affinity, candidates)
-            for part in self._parts.of(affinity):
-                self._send_part(worker, part)
-        return worker
-
-    def _least_loaded(self) -> LocalWorker:
-        assigned = list(self._waiting.values())
-        candidates = [w for w in self._workers.live if w.retiring is None]
-        return min(candidates, key=assigned.count)
-
-    # Receiving
-
-    def _watch(self, worker: LocalWorker) -> None:
-        for fd in (worker.channel.socket.fileno(), worker.process.fd):
-            if fd >= 0:
-                self._by_fd[fd] = worker
-                self._poll.register(fd, select.POLLIN)
-
-    def _unwatch(self, worker: LocalWorker) -> None:
-        for fd in [fd for fd, watched in self._by_fd.items() if watched is worker]:
-            self._poll.unregister(fd)
-            self._writing.discard(fd)
-            del self._by_fd[fd]
-
-    def _watch_for_room(self) -> None:
-        """Make `poll` return also when a socket accepts more of the backlog."""
-        wanted = {
-            fd
-            for fd, worker in self._by_fd.items()
-            if worker.channel.backlog and fd == worker.channel.socket.fileno()
-        }
-        if self._backlog:
-            wanted.add(self._workers.tasks.fileno())
-        for fd in wanted ^ self._writing:
-            base = select.POLLIN if fd in self._by_fd else 0
-            if fd in wanted:
-                self._poll.register(fd, base | select.POLLOUT)
-            elif base:
-                self._poll.register(fd, base)
-            else:
-                self._poll.unregister(fd)
-        self._writing = wanted
-
-    def _handle_events(self, events: list[tuple[int, int]]) -> None:
-        try:
-            for fd, event in events:
-                worker = self._by_fd.get(fd)
-                if worker is None:
-                    self._flush_tasks()
-                elif fd == worker.process.fd:
-                    if worker.process.poll():  # not a new worker with the descriptor of a lost one
-                        self._lose(worker)
-                else:
-                    self._exchange(worker, event)
-            if time.monotonic() - self._checked >= self._check_seconds:
-                self._check_workers()
-        except BaseException:
-            # Messages that were read and not recorded are lost.
-            self._failure = self._failure or _interrupted
-            raise
-
-    def _exchange(self, worker: LocalWorker, event: int) -> None:
-        try:
-            for frame in worker.channel.receive():
-                self._record(worker, frame)
-            if event & select.POLLOUT:
-                worker.channel.flush()
-        except ChannelLostError as error:
-            self._failure = self._failure or _factory(
-                RuntimeError, f"Worker {worker.index}: {error}."
-            )
-        except (EOFError, ConnectionError):
-            self._lose(worker)
-
-    def _record(self, worker: LocalWorker, frame: Frame) -> None:
-        channel, ticket = worker.channel, frame.ticket
-        if frame.kind == FrameKind.WARNING:
-            if not self._slots_warned:
-                self._slots_warned = True
-                self._warnings.append(channel.decode(frame))
-        elif frame.kind == FrameKind.RETIRE:
-            worker.retiring = channel.decode(frame)
-        elif ticket == 0:
-            report = error_report.ErrorReport(*channel.decode(frame))
-            self._failure = self._failure or (lambda: error_report.rebuild(report))
-        elif frame.kind == FrameKind.ACCEPTED:
-            if ticket in self._waiting:
-                self._waiting[ticket] = worker
-            worker.background.add(ticket)
-        else:
-            if worker.background:
-                worker.background.discard(ticket)
-            if ticket in self._waiting and ticket not in self._lost:
-                self._arrived[ticket] = _Arrival(channel, frame)
-            else:
-                channel.drop(frame)
-
-    # Loss of workers
-
-    def _check_workers(self) -> None:
-        """Look for workers that have died, that do not start, or that do not answer."""
-        now = time.monotonic()
-        # While the consumer did something else, a worker may have waited for it to read a result.
-        attended = now - self._checked < 4 * self._check_seconds
-        self._checked = now
-        for worker in self._workers.live:
-            if worker.process.poll():
-                self._lose(worker)
-                continue
-            if not attended:
-                worker.forget()
-            if not worker.page.running:
-                if now - worker.started > self._start_timeout:
-                    self._fail_to_start(worker)
-                continue
-            current, seconds = worker.observe(now)
-            if (
-                self._task_timeout is not None
-                and current not in (0, TAKING)
-                and seconds > self._task_timeout
-            ):
-                stack = worker.stack()
-                worker.process.send_signal(signal.SIGKILL)
-                self._lose(worker, f"task timeout after {self._task_timeout:g} seconds. {stack}")
-            elif seconds > self._silence_seconds and worker.warned != current:
-                worker.warned = current
-                self._warn_of_silence(worker, current, seconds)
-        if self._failure is None:
-            self._fill_up()
-
-    def _fail_to_start(self, worker: LocalWorker) -> None:
-        self._failure = self._failure or _factory(
-            RuntimeError,
-            f"The interpreter of worker {worker.index} of {self._workers.count} (process "
-            f"{worker.process.pid}) did not start within {self._start_timeout:g} seconds, the setting "
-            "`process_start_timeout`. Start fewer workers, or allow more time: "
-            "`grain.config.update('process_start_timeout', seconds)`, or GRAIN_PROCESS_START_TIMEOUT in "
-            "the environment.",
-        )
-
-    def _warn_of_silence(self, worker: LocalWorker, current: int, seconds: float) -> None:
-        doing = name_of_task(current) if worker.page.loaded else "loading its job"
-        self._warnings.append(
-            f"Worker {worker.index} of {self._workers.count} (process {worker.process.pid}) has been {doing} "
-            f"for {seconds:.0f} seconds. {worker.stack()}\nA `task_timeout` replaces such workers."
-        )
-
-    def _lose(self, worker: LocalWorker, cause: str | None = None) -> None:
-        """Record what a worker has taken with it, and replace it."""
-        if worker.lost:
-            return
-        if not worker.process.wait(_EXIT_SECONDS):
-            # Its socket is closed, so it can do nothing useful any more.
-            worker.process.send_signal(signal.SIGKILL)
-            worker.process.wait(_EXIT_SECONDS)
-        self._drain(worker)
-        self._unwatch(worker)
-        pid, code = worker.process.pid, worker.process.returncode
-        if cause is None:
-            cause = worker.retiring or error_report.describe_exit(code)
-        lost = self._record_losses(worker, f"process {pid}: {cause}")
-        for number, arrival in self._arrived.items():
-            if arrival.channel is worker.channel and arrival.buffers is None:
-                buffers = worker.channel.open(arrival.frame)
-                self._arrived[number] = arrival._replace(buffers=buffers)
-        self._workers.put_away(worker)
-        self._capacity_changes += 1
-        if self._failure is not None:
-            return
-        if worker.retiring is None:
-            self._count_restart(worker, cause, lost)
-        elif worker.index < self._workers.count:
-            self.recycled += 1
-        if self._failure is None:
-            self._fill_up()
-
-    def _count_restart(self, worker: LocalWorker, cause: str, lost: set[int]) -> None:
-        count, pid = self._workers.count, worker.process.pid
-        budget = self._restart_budget
-        if budget.take(time.monotonic()):
-            self.restarts += 1
-            if not lost:  # Otherwise `TaskLost` says so.
-                self._warnings.append(
-                    f"Worker {worker.index} of {count} (process {pid}) was lost and is replaced: {cause}."
-                )
-            return
-        current = worker.page.current[0]
-        ticket = current if current in lost else None
-        detail = ""
-        if self._max_restarts:
-            detail = f"{budget.restarts} workers were replaced within {budget.seconds:g} seconds"
-        self._failure = _factory(
-            WorkerDied, worker.index, count, pid, worker.process.returncode, ticket, detail
-        )
-
-    def _record_losses(self, worker: LocalWorker, cause: str) -> set[int]:
-        """Record the tasks that are lost with a worker, and return them."""
-        current = worker.page.current[0]
-        lost = {number for number, assigned in self._waiting.items() if assigned is worker}
-        if current == TAKING:
-            lost |= self._missing_tasks(worker)
-        elif current in self._waiting:
-            lost.add(current)
-        lost -= self._arrived.keys() | self._lost.keys()
-        for number in lost:
-            started = number == current or number in worker.background
-            self._lost[number] = Loss(worker.index, cause, started)
-            if self._workers.cancelled is not None:
-                self._workers.cancelled.add(number)
-        self._bindings.unbind(worker, Loss(worker.index, cause, started=False))
-        return lost
-
-    def _missing_tasks(self, dead: LocalWorker) -> set[int]:
-        """Return the tasks that a worker may have taken from the queue without recording it.
-
-        These are the tasks that are neither in the queue nor recorded by another worker. Another worker that
-        takes a task at this moment makes it appear missing; that task is computed twice.
-        """
-        queued: list[bytes] = []
-        while True:
-            try:
-                queued.append(self._workers.untaken.recv(MAX_DATAGRAM, socket.MSG_DONTWAIT))
-            except BlockingIOError:
-                break
-        self._backlog.extendleft(reversed(queued))
-        known = {framing.ticket_of(frame) for frame in self._backlog}
-        known.update(w.page.current[0] for w in self._workers.live if w is not dead)
-        self._flush_tasks()
-        return {t for t, assigned in self._waiting.items() if assigned is None and t not in known}
-
-    def _drain(self, worker: LocalWorker) -> None:
-        """Read what a worker sent before it exited: results, or the error of its start."""
-        poll = select.poll()
-        poll.register(worker.channel.socket, select.POLLIN)
-        try:
-            while poll.poll(0):
-                for frame in worker.channel.receive():
-                    self._record(worker, frame)
-        except (EOFError, OSError):
-            return
-
-    def _retire(self, worker: LocalWorker) -> None:
-        """Let a worker exit after its current task."""
-        worker.retiring = "the number of workers was reduced"
-        self._bindings.unbind(worker, Loss(worker.index, worker.retiring, started=False))
-        worker.channel.stop_sending()
-        self._workers.set_aside(worker)
-
-    def _fill_up(self) -> None:
-        """Start the workers that are missing."""
-        for index in range(self._workers.count):
-            present = self._workers.workers.get(index)
-            if present is not None and not present.lost:
-                continue
-            try:
-                worker = self._workers.start(index)
-            except OSError as error:
-                self._cannot_start(index, error)
-                return
-            self._watch(worker)
-            for part in self._parts.of(None):
-                self._send_part(worker, part)
-            # The last definitions may have been released.
-            self._send_part(worker, Part(0, b"", None, self._parts.sequence))
-            self._capacity_changes += 1
-
-    def _cannot_start(self, index: int, error: OSError) -> None:
-        """Continue with the workers that are left, if there are any; the start is tried again later."""
-        text = f"Worker {index} of {self._workers.count} could not be started: {error}"
-        if not self._workers.live:
-            self._failure = _factory(type(error), error.errno, text)
-        elif text not in self._warnings:
-            self._warnings.append(f"{text}. The others continue.")
-
-
-_NOTHING = array_pickling.Pickled(b"", [])
-# Time for the exit of a process whose socket is closed.
-_EXIT_SECONDS = 1.0
 
 
 def _require_positive(name: str, count: int) -> None:
     if count < 1:
         raise ValueError(f"{name} must be at least 1, got {count}.")
-
-
-def _factory(kind: Callable[..., BaseException], *arguments: Any) -> Callable[[], BaseException]:
-    """Return a function that creates a new error each time, so that tracebacks do not accumulate on one."""
-    return lambda: kind(*arguments)
-
-
-def _interrupted() -> BaseException:
-    return PoolInterrupted(
-        "The worker pool was interrupted in the middle of a message and cannot be used any more."
-    )
-
-
-def _pickle(value: object, name: str, name_owner: NameOwner | None) -> array_pickling.Pickled:
-    try:
-        return array_pickling.dumps_by_value(value)
-    except Exception as error:
-        raise TypeError(explain_unpicklable(value, name, error, name_owner)) from error
-
-
-def _warn_if_large(job: array_pickling.Pickled, limit: int) -> None:
-    """Warn if a job holds many Python objects; its arrays exist once for all workers."""
-    if len(job.stream) > limit:
-        warnings.warn(
-            f"The pipeline holds {len(job.stream) / 1e6:,.0f} MB of Python objects, which every worker "
-            "process loads and keeps. Keep large data in numpy arrays, np.memmap or files: workers share "
-            "those.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
 
 
 def _default_budget(num_workers: int) -> int:

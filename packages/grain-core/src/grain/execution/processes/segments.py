@@ -13,6 +13,7 @@ import functools
 import mmap
 import os
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from grain._lazy import LazyModule
@@ -22,6 +23,16 @@ tempfile = LazyModule("tempfile")
 
 _MAP_FAILED = ctypes.c_void_p(-1).value
 _POPULATE = getattr(mmap, "MAP_POPULATE", 0)
+
+
+class OwnedDescriptor(int):
+    """A descriptor that is closed when the last reference to this object is gone, also by an interrupt.
+
+    It is created by C code alone: no interrupt comes between the descriptor and its owner.
+    """
+
+    def __del__(self, _close: Callable[[int], None] = os.close) -> None:
+        _close(self)
 
 
 def create(size: int) -> int:

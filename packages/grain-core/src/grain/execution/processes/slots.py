@@ -220,13 +220,13 @@ class SlotViews:
         self.failure: OSError | None = None
         self._table = table
         self._mapped: dict[int, memoryview] = {}
-        self._unmapped: dict[int, tuple[int, int]] = {}
+        self._unmapped: dict[int, tuple[segments.OwnedDescriptor, int]] = {}
         self._leases: dict[int, weakref.ref[Any]] = {}
 
-    def update(self, index: int, capacity: int, fd: int) -> None:
-        """Map a new slot, or unmap a dropped one (capacity 0); take ownership of `fd`."""
+    def update(self, index: int, capacity: int, fd: segments.OwnedDescriptor | None) -> None:
+        """Map a new slot, or unmap a dropped one (without a descriptor)."""
         self._unmap(index)
-        if capacity == 0:
+        if fd is None:
             return
         try:
             self._mapped[index] = segments.map_shared(fd, capacity)
@@ -235,8 +235,6 @@ class SlotViews:
             self._unmapped[index] = (fd, capacity)
             self._table.refuse()
             self.failure = error
-        else:
-            os.close(fd)
 
     def lease(self, index: int) -> memoryview:
         """Return the slot's memory; the slot is returned when this and all arrays over it are gone."""
@@ -265,9 +263,7 @@ class SlotViews:
 
     def _unmap(self, index: int) -> None:
         self._mapped.pop(index, None)
-        if index in self._unmapped:
-            fd, _ = self._unmapped.pop(index)
-            os.close(fd)
+        self._unmapped.pop(index, None)
 
 
 def _rounded(nbytes: int) -> int:

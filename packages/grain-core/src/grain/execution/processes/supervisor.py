@@ -1,10 +1,10 @@
 """The worker processes of one pool: start, supervision, shutdown.
 
 Workers are not forks of this process, which may have threads. Where the system allows, a template process (a
-new interpreter) imports what workers need and forks them; otherwise each worker is a new interpreter. They
-receive the parent's `sys.path` and never run the user's `__main__` again. Starting returns before the
-workers have loaded their job: a worker that cannot start sends an error with ticket 0, dies, or exceeds the
-setting `process_start_timeout`; the pool finds out while it waits.
+new interpreter, shared by all pools) imports what workers need and forks them; otherwise each worker is a new
+interpreter. They receive the parent's `sys.path` and never run the user's `__main__` again. Starting returns
+before the workers have loaded their job: a worker that cannot start sends an error with ticket 0, dies, or
+exceeds the setting `process_start_timeout`; the pool finds out while it waits.
 
 Shutdown is safe to interrupt and to repeat: closing the channels lets idle workers exit, then SIGTERM and
 SIGKILL follow, each after a grace period. A fork of the parent abandons the workers without disturbing
@@ -13,55 +13,42 @@ them.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import math
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
-from grain._config import config
 from grain._policy import current_policy
 from grain.execution.processes import job_file, segments
 from grain.execution.processes.array_pickling import Pickled
 from grain.execution.processes.bootstrap_guard import require_started
 from grain.execution.processes.channel import Channel
 from grain.execution.processes.control import PAGE_BYTES, RING_BYTES, CancelledTickets, WorkerPage
+from grain.execution.processes.interpreter import (
+    require_interpreter,
+    standard_descriptors_taken,
+    start_python,
+)
 from grain.execution.processes.local_worker import LocalWorker
 from grain.execution.processes.process_handle import ProcessHandle, Spawned
-from grain.execution.processes.template_client import Template, can_fork_workers, modules_to_preload
+from grain.execution.processes.template_client import (
+    Template,
+    acquire_template,
+    any_lock_held,
+    can_fork_workers,
+    modules_to_preload,
+    release_template,
+)
 from grain.execution.processes.uninterrupted import run_uninterrupted
 
-# `sys.path` must be complete before the first import, so this uses builtin modules only. Imported objects
-# stay alive: garbage collection during the imports would take up to a tenth of the start-up time.
-_BOOTSTRAP = (
-    "import gc, marshal, os, sys;"
-    "gc.disable();"
-    "sys.path[:] = marshal.loads(os.pread(int(sys.argv[2]), int(sys.argv[3]), 0))[0];"
-)
-_WORKER = (
-    "from grain.execution.processes.worker import main; main(*[int(word) for word in sys.argv[2:]])"
-)
-_TEMPLATE = (
-    "from grain.execution.processes.template import main; main(int(sys.argv[4]), sys.argv[5])"
-)
-
-# Accelerators belong to the training process; a worker that initialised one would take its memory.
-_NO_DEVICES = {
-    "JAX_PLATFORMS": "cpu",
-    "CUDA_VISIBLE_DEVICES": "",
-    "HIP_VISIBLE_DEVICES": "",
-    "ROCR_VISIBLE_DEVICES": "",
-}
-# OpenBLAS threads spin while they wait, from the moment numpy is imported, which makes the start of two
-# workers on two processors 1.5 times slower. With this timeout they sleep.
-_NO_SPINNING = {"OPENBLAS_THREAD_TIMEOUT": "4"}
 _SOCKET_BYTES = 1 << 20
 
 
@@ -80,7 +67,7 @@ class _Launch(NamedTuple):
 class WorkerProcesses:
     """Running workers, and one queue of tasks for all of them.
 
-    `end`, which is also called when the interpreter exits, leaves no process and no descriptor behind.
+    `end`, which is also called when the interpreter exits, leaves no worker and no descriptor behind.
 
     Args:
         job: Pickled job, which every worker loads.
@@ -109,7 +96,7 @@ class WorkerProcesses:
         grace: float,
         memory_limit: int = 0,
     ) -> None:
-        _require_posix()
+        require_interpreter()
         require_started()
         self.count = count
         self.workers: dict[int, LocalWorker] = {}
@@ -140,7 +127,7 @@ class WorkerProcesses:
         with self._changing:
             if self.ended:
                 return
-            with _standard_descriptors_taken():
+            with standard_descriptors_taken():
                 self._job_fd, self._setup_bytes = job_file.write(job, init)
                 self._open.callback(os.close, self._job_fd)
                 self._cancelled_fd = segments.unnamed_file(RING_BYTES)
@@ -156,8 +143,7 @@ class WorkerProcesses:
                 self.tasks.setblocking(False)
                 self.tasks.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
             self._preload = modules_to_preload(job.stream)
-            if self._templates_left:
-                self._start_template()
+            self._start_template()
             launched: list[_Launch] = []
             try:
                 for index in range(self.count):
@@ -180,30 +166,20 @@ class WorkerProcesses:
         return self.workers[index]
 
     def _start_template(self) -> None:
-        """Start the process that forks workers, without waiting for it."""
+        """Find or start the process that forks workers, without waiting for it."""
+        if self._template is not None or not self._templates_left:
+            return
         self._templates_left -= 1
-
-        def start(control_fd: int) -> subprocess.Popen[bytes]:
-            return _python(
-                _TEMPLATE,
-                [self._job_fd, self._setup_bytes, control_fd, self._preload],
-                (*self._inherited(), control_fd),
-            )
-
-        with _standard_descriptors_taken():
-            self._template = Template(start, config.process_start_timeout)
-
-    def _inherited(self) -> tuple[int, ...]:
-        return (self._job_fd, self.untaken.fileno(), self._life_fd, self._cancelled_fd)
+        self._template = acquire_template()
+        try:
+            self._template.import_modules(self._preload)
+        except OSError:
+            self._end_template(lost=True)
 
     def _launch(self, index: int) -> _Launch:
         """Start a worker, without waiting for the process."""
-        words = (
-            *(self._job_fd, self._setup_bytes, index, self.count),
-            *(self.untaken.fileno(), self._life_fd, self._cancelled_fd),
-            *(self._budget, self._memory_limit),
-        )
-        with contextlib.ExitStack() as opened, _standard_descriptors_taken():
+        words = (index, self.count, self._budget, self._memory_limit)
+        with contextlib.ExitStack() as opened, standard_descriptors_taken():
             page_fd = segments.unnamed_file(PAGE_BYTES)
             opened.callback(os.close, page_fd)
             page = WorkerPage(segments.map_shared(page_fd, PAGE_BYTES))
@@ -211,23 +187,28 @@ class WorkerProcesses:
             opened.callback(ours.close)
             opened.callback(theirs.close)
             theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
+            fds = (
+                *(self.untaken.fileno(), self._life_fd, self._cancelled_fd),
+                *(page_fd, theirs.fileno()),
+            )
             request: int | None = None
             if self._template is not None:
                 try:
-                    request = self._template.request_fork(words, [page_fd, theirs.fileno()])
+                    request = self._template.request_fork(
+                        (self._setup_bytes, *words), (self._job_fd, *fds)
+                    )
                 except OSError:
-                    self._end_template()
+                    self._end_template(lost=True)
             kept = opened.pop_all()
 
         def wait_for_process() -> None:
             with kept:
                 process = self._forked(request)
                 if process is None:
-                    own = (page_fd, theirs.fileno())
-                    process = Spawned(
-                        _python(_WORKER, [*words, *own], (*self._inherited(), *own))
-                    ).handle()
-                    if self._template is None and self._templates_left:
+                    setup = (self._job_fd, self._setup_bytes)
+                    popen = start_python("worker", setup, [*words, *fds], fds)
+                    process = Spawned(popen).handle()
+                    with contextlib.suppress(OSError):
                         self._start_template()  # for the next worker
                 channel = Channel(
                     ours, sending=page.tasks, receiving=page.results, budget=self._budget
@@ -246,15 +227,15 @@ class WorkerProcesses:
         try:
             pid, fd = template.receive_fork(request)
         except OSError:
-            self._end_template()
+            self._end_template(lost=True)
             return None
         return ProcessHandle(pid, fd, lambda: template.status(pid))
 
-    def _end_template(self) -> None:
+    def _end_template(self, *, lost: bool = False) -> None:
         """Continue without the template: workers that it has forked stay."""
-        if self._template is not None:
-            self._template.close()
-            self._template = None
+        template, self._template = self._template, None
+        if template is not None:
+            release_template(template, lost=lost)
 
     @property
     def ours(self) -> bool:
@@ -265,6 +246,11 @@ class WorkerProcesses:
     def live(self) -> list[LocalWorker]:
         """Workers that were not found to have exited."""
         return [w for w in (*self.workers.values(), *self._set_aside) if not w.lost]
+
+    @property
+    def handles(self) -> list[ProcessHandle]:
+        """The processes of the workers by index, also after the shared memory was released."""
+        return [worker.process for _, worker in sorted(self.workers.items())] or self.exited
 
     def set_aside(self, worker: LocalWorker) -> None:
         """Make the index of a worker free, while the worker finishes its current task."""
@@ -309,6 +295,24 @@ class WorkerProcesses:
                 finally:  # What a second interrupt has left is for the next call.
                     run_uninterrupted(self._release_exited)
 
+    def end_when_collected(self) -> None:
+        """End all workers, as a finalizer, which garbage collection calls in any thread at any time.
+
+        A thread that holds a lock of the template cannot wait for what needs that lock, so another thread
+        ends the workers then. The same holds after an interrupt, since a finalizer is called only once.
+        """
+        try:
+            if not any_lock_held():
+                run_uninterrupted(self.end)
+                return
+        except KeyboardInterrupt:
+            _thread.start_new_thread(self.end, ())
+            raise
+        try:
+            _thread.start_new_thread(self.end, ())
+        except RuntimeError:  # An exiting interpreter refuses threads.
+            self.end()
+
     def _release_exited(self) -> None:
         """Close the descriptors of workers that have exited, and all others with the last worker."""
         with self._releasing:
@@ -325,7 +329,7 @@ class WorkerProcesses:
         Arrays that were received keep their own references, so that holding this object holds no memory.
         """
         with self._changing:
-            self.exited = [worker.process for _, worker in sorted(self.workers.items())]
+            self.exited = self.handles
             self.workers = {}
             self.cancelled = None
 
@@ -335,8 +339,6 @@ class WorkerProcesses:
         for worker in self.live:
             worker.process.abandon()
             worker.close()
-        if self._template is not None:
-            self._template.abandon()
         self._open.close()
 
     def _signal_starting(self) -> None:
@@ -370,72 +372,3 @@ if hasattr(os, "register_at_fork"):
 
 # Message boundaries are kept, and each message is received by exactly one of the reading processes.
 _PACKETS = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_DGRAM
-
-
-def _require_posix() -> None:
-    if os.name != "posix":
-        raise RuntimeError(
-            f"Worker processes need a POSIX system, and this is {sys.platform}. Use threads: "
-            "`to_iter_dataset(grain.ReadOptions(num_threads=...))`."
-        )
-    if not sys.executable:
-        raise RuntimeError(
-            "Worker processes need a Python interpreter, and sys.executable is empty. "
-            "Set it to the path of one."
-        )
-
-
-def _python(code: str, words: Sequence[int | str], fds: tuple[int, ...]) -> subprocess.Popen[bytes]:
-    """Start an interpreter that inherits some descriptors."""
-    # multiprocessing uses the same function to pass on -W, -X, -O and similar flags.
-    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    with _sigint_blocked():
-        return subprocess.Popen(
-            [sys.executable, *flags, "-c", _BOOTSTRAP + code, "grain-worker", *map(str, words)],
-            stdin=subprocess.DEVNULL,
-            stdout=None if _is_open(1) else subprocess.DEVNULL,
-            stderr=None if _is_open(2) else subprocess.DEVNULL,
-            pass_fds=fds,
-            env=_environment(),
-        )
-
-
-def _environment() -> dict[str, str]:
-    environment = {**_NO_SPINNING, **os.environ}
-    if not config.worker_keep_devices:
-        environment.update(_NO_DEVICES)
-    return environment
-
-
-@contextlib.contextmanager
-def _sigint_blocked() -> Iterator[None]:
-    """Block SIGINT for workers started in the `with` block, until they set up their handling."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _is_open(fd: int) -> bool:
-    try:
-        os.fstat(fd)
-    except OSError:
-        return False
-    return True
-
-
-@contextlib.contextmanager
-def _standard_descriptors_taken() -> Iterator[None]:
-    """Keep descriptors opened in the `with` block off the numbers 0 to 2, which a program may have closed.
-
-    A worker replaces its standard input, and would lose what it inherits under that number.
-    """
-    taken: list[int] = []
-    try:
-        while not taken or taken[-1] <= 2:
-            taken.append(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC))
-        yield
-    finally:
-        for fd in taken:
-            os.close(fd)

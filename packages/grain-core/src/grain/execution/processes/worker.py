@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from grain._config import config
 from grain.execution import thread_shutdown
 from grain.execution.processes import (
     array_pickling,
@@ -56,11 +57,11 @@ def main(
     setup_bytes: int,
     index: int,
     count: int,
+    budget: int,
+    memory_limit: int,
     tasks_fd: int,
     life_fd: int,
     cancelled_fd: int,
-    budget: int,
-    memory_limit: int,
     page_fd: int,
     channel_fd: int,
 ) -> None:
@@ -70,6 +71,8 @@ def main(
     _reset_signals()
     parent_watch.exit_with_parent(life_fd)
     configure_malloc()
+    # The parent shows the errors of workers, and filters their frames by its own setting.
+    config.update("py_traceback_filtering", "off")
     page = WorkerPage(segments.map_shared(page_fd, PAGE_BYTES))
     page.set_running()
     _report_stack_to(page_fd)
@@ -138,6 +141,7 @@ class Worker:
         where = "worker_init_fn"
         try:
             setup = job_file.read(job_fd, setup_bytes)
+            sys.path[:] = setup.path
             sys.argv[:] = setup.argv
             if setup.init is not None:
                 setup.load_init()(self._index, self._count)

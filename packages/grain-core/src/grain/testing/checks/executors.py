@@ -16,7 +16,6 @@ from grain.execution.executor import NotOutstanding, PoolClosed, TaskPool
 from grain.testing.executor_probe import ProbePart, ProbePool, held_resources
 from grain.testing.subject import NotApplicable, Subject
 
-_SETTLE_SECONDS = 10.0
 _IDLE_SECONDS = 0.5
 _AFFINITIES = (3,)
 
@@ -121,7 +120,7 @@ def check_submit_does_not_block(subject: Subject) -> None:
     """
     with tempfile.TemporaryDirectory() as folder, ProbePool(subject) as probe:
         gate = os.path.join(folder, "gate")
-        ticket = probe.submit("pass_gate", gate)
+        ticket = probe.submit("pass_gate", gate, probe.patience)
         ready = probe.pool.wait([ticket], timeout=0)
         is_ready = probe.pool.ready(ticket)
         with open(gate, "w"):
@@ -137,11 +136,10 @@ def check_capacity_tasks_together(subject: Subject) -> None:
     Let `capacity` be the number of workers that can start a task now.
     """
     with tempfile.TemporaryDirectory() as folder, ProbePool(subject) as probe:
-        probe.take(probe.submit("echo", 0))
-        count = probe.pool.capacity
+        count = probe.settled_capacity()
         if count < 2:
             raise NotApplicable("the pool has one worker.")
-        tickets = [probe.submit("meet", folder, count) for _ in range(count)]
+        tickets = [probe.submit("meet", folder, count, probe.patience) for _ in range(count)]
         met = probe.take_all(tickets)
         assert all(met), (
             f"the pool's capacity is {count}, and {count} tasks were not computed at the same time."
@@ -157,7 +155,10 @@ def check_affinity_order(subject: Subject) -> None:
         gate = os.path.join(folder, "gate")
         probe.take(probe.submit("echo", 0))
         # Other workers are idle while the first task of each affinity waits.
-        holds = [probe.submit("pass_gate", gate, affinity=affinity) for affinity in _AFFINITIES]
+        holds = [
+            probe.submit("pass_gate", gate, probe.patience, affinity=affinity)
+            for affinity in _AFFINITIES
+        ]
         tickets = {
             (affinity, number): probe.submit("append", affinity, number, affinity=affinity)
             for number in range(10)
@@ -271,15 +272,16 @@ def check_close_releases_workers(subject: Subject) -> None:
     Join threads, wait for processes and close connections in `close`.
     """
 
-    def use() -> None:
+    def use() -> float:
         with ProbePool(subject) as probe:
             probe.take_all([probe.submit("array", number) for number in range(4)])
+            return probe.patience
 
-    use()  # Libraries create shared resources on first use.
+    patience = use()  # Libraries create shared resources on first use.
     before = held_resources()
     for _ in range(2):
         use()
-    deadline = time.monotonic() + _SETTLE_SECONDS
+    deadline = time.monotonic() + patience
     while more := {n: c for n, c in held_resources().items() if c > before.get(n, c)}:
         assert time.monotonic() < deadline, f"closed pools left {more}, before there were {before}."
         time.sleep(0.01)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from typing import Any
+import time
 
 from grain.testing.compare import expect_same_all
 from grain.testing.subject import Subject
 
 _FOLDERS = ("/proc/self/fd", "/dev/fd")
 _ROUNDS = 3
+_POLL_SECONDS = 0.005
+_SETTLE_FRACTION = 0.05
+"""The part of a check's time limit in which threads that are ending must have ended."""
 
 
 def check_no_leak_per_read(subject: Subject) -> None:
@@ -21,10 +24,10 @@ def check_no_leak_per_read(subject: Subject) -> None:
     """
     instance = subject.fresh()
     subject.read(instance)
-    before = _open_resources()
+    before = _resources_after_collection()
     for _ in range(_ROUNDS):
         subject.read(instance)
-    _expect_no_leak(before, f"after {_ROUNDS} more passes")
+    _expect_no_leak(subject, before, f"after {_ROUNDS} more passes")
 
 
 def check_no_leak_per_instance(subject: Subject) -> None:
@@ -35,10 +38,10 @@ def check_no_leak_per_instance(subject: Subject) -> None:
     """
     for _ in range(2):  # libraries create shared resources on first use
         subject.read(subject.fresh())
-    before = _open_resources()
+    before = _resources_after_collection()
     for _ in range(_ROUNDS):
         subject.read(subject.fresh())
-    _expect_no_leak(before, f"after {_ROUNDS} more instances were made, read and deleted")
+    _expect_no_leak(subject, before, f"after {_ROUNDS} more instances were made, read and deleted")
 
 
 def check_close_releases_resources(subject: Subject) -> None:
@@ -47,12 +50,12 @@ def check_close_releases_resources(subject: Subject) -> None:
     Close files and drop them; let `__exit__` call `close()` and `__enter__` return `self`.
     """
     subject.read(subject.fresh())
-    before = _open_resources()
+    before = _resources_after_collection()
     source = subject.fresh()
     with source as entered:
         assert entered is source, f"`with source as s` bound {entered!r}, not the source."
         expect_same_all(subject.elements, subject.read(source), "inside `with`")
-    _expect_no_leak(before, "after `with`, while the source is still referenced")
+    _expect_no_leak(subject, before, "after `with`, while the source is still referenced")
     for _ in range(2):
         try:
             source.close()
@@ -66,7 +69,7 @@ def check_iterator_close_releases_resources(subject: Subject) -> None:
     Override `close()`, call `super().close()`, and close the files that the iterator opened.
     """
     subject.read(subject.fresh())
-    before = _open_resources()
+    before = _resources_after_collection()
     dataset = subject.fresh()
     iterator = iter(dataset)
     next(iterator, None)
@@ -75,12 +78,16 @@ def check_iterator_close_releases_resources(subject: Subject) -> None:
             iterator.close()
         except Exception as error:
             raise AssertionError(f"the {call} close() raised {error!r}.") from error
-    _expect_no_leak(before, "after close(), while the iterator is still referenced")
+    _expect_no_leak(subject, before, "after close(), while the iterator is still referenced")
     del iterator
 
 
-def _open_resources() -> dict[str, int]:
+def _resources_after_collection() -> dict[str, int]:
     gc.collect()
+    return _open_resources()
+
+
+def _open_resources() -> dict[str, int]:
     counts = {"threads": threading.active_count()}
     for folder in _FOLDERS:
         if os.path.isdir(folder):
@@ -89,9 +96,14 @@ def _open_resources() -> dict[str, int]:
     return counts
 
 
-def _expect_no_leak(before: dict[str, int], when: str) -> None:
-    after: dict[str, Any] = _open_resources()
-    for what, count in before.items():
-        assert after[what] <= count, (
-            f"the number of {what} grew from {count} to {after[what]} {when}."
-        )
+def _expect_no_leak(subject: Subject, before: dict[str, int], when: str) -> None:
+    """Raise unless there are as few files and threads as before; threads may take a moment to end."""
+    gc.collect()
+    deadline = time.monotonic() + _SETTLE_FRACTION * subject.case.check_timeout
+    while grown := {n: c for n, c in _open_resources().items() if c > before[n]}:
+        if "threads" not in grown or time.monotonic() > deadline:
+            [(what, count), *_] = grown.items()
+            raise AssertionError(
+                f"the number of {what} grew from {before[what]} to {count} {when}."
+            )
+        time.sleep(_POLL_SECONDS)

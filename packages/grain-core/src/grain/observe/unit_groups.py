@@ -1,0 +1,113 @@
+"""The units that compute a pipeline, in groups that compute the same nodes; see `verdict.py`."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics as means
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from grain.observe.statistics import NodeStatistics, PipelineStatistics, WorkerStatistics
+
+# An element that takes longer is not limited by the overhead of handing it out.
+_HANDING_OUT_SECONDS = 100e-6
+MOST_HEADROOM = 100.0
+
+BATCHING = ("batch", "rebatch", "shard_batches", "unbatch")
+BOUNDARY = ("to_iter_dataset",)
+LOADER_RECORDS = ("DataLoader.records",)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UnitGroup:
+    """Units that compute the same nodes.
+
+    Attributes:
+        place: `consumer`, `threads` or `workers`.
+        units: Their number.
+        seconds: The mean time that a unit was busy.
+        node_seconds: The own time of nodes, summed over the units.
+        transport_seconds: The time to send results, summed over the units.
+        cpu_seconds: The processor time of all units.
+    """
+
+    place: str
+    units: int
+    seconds: float
+    node_seconds: Mapping[int, float]
+    transport_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+    @property
+    def largest(self) -> tuple[int, float]:
+        """The node with the most time, and that time."""
+        if not self.node_seconds:
+            return -1, 0.0
+        node = max(self.node_seconds, key=self.node_seconds.__getitem__)
+        return node, self.node_seconds[node]
+
+    def share(self, seconds: float) -> float:
+        """Return a time as a share of the time of all units."""
+        total = max(self.seconds * self.units, sum(self.node_seconds.values()), 1e-12)
+        return min(1.0, seconds / total)
+
+
+def unit_groups(stats: PipelineStatistics) -> list[UnitGroup]:
+    """Return the groups of units that computed anything."""
+    elsewhere: dict[int, float] = {}
+    for worker in stats.workers:
+        for node, seconds in worker.node_seconds.items():
+            elsewhere[node] = elsewhere.get(node, 0.0) + seconds
+    inline = {
+        node.id: max(0.0, node.self_seconds - elsewhere.get(node.id, 0.0)) for node in stats.nodes
+    }
+    if not stats.workers:
+        inline = {node.id: node.self_seconds for node in stats.nodes}
+    if total_seconds(stats) > _HANDING_OUT_SECONDS * stats.wait.count:
+        inline = {n: t for n, t in inline.items() if stats.node(n).operation not in BOUNDARY}
+    groups = [
+        UnitGroup(place="consumer", units=1, seconds=sum(inline.values()), node_seconds=inline)
+    ]
+    processes = [worker for worker in stats.workers if worker.kind == "process"]
+    if processes:
+        groups.append(_group_of("workers", processes))
+    by_node: dict[int, list[WorkerStatistics]] = {}
+    for worker in stats.workers:
+        if worker.kind != "process" and worker.node_seconds and worker.busy_seconds:
+            largest = max(worker.node_seconds, key=worker.node_seconds.__getitem__)
+            by_node.setdefault(largest, []).append(worker)
+    groups += [_group_of("threads", threads) for threads in by_node.values()]
+    return [group for group in groups if group.seconds > 0]
+
+
+def _group_of(place: str, workers: Sequence[WorkerStatistics]) -> UnitGroup:
+    node_seconds: dict[int, float] = {}
+    for worker in workers:
+        for node, seconds in worker.node_seconds.items():
+            node_seconds[node] = node_seconds.get(node, 0.0) + seconds
+    transport = sum(worker.transport_seconds for worker in workers)
+    busy = [worker.busy_seconds + worker.transport_seconds for worker in workers]
+    return UnitGroup(
+        place=place,
+        units=len(workers),
+        seconds=means.fmean(busy),
+        node_seconds=node_seconds,
+        transport_seconds=transport,
+        cpu_seconds=sum(worker.cpu_seconds or 0.0 for worker in workers),
+    )
+
+
+def total_seconds(stats: PipelineStatistics) -> float:
+    """Return the time that was measured: the waits and the work of the consumer."""
+    return stats.wait.total_seconds + stats.consumer_busy_seconds
+
+
+def called(node: NodeStatistics) -> str:
+    """Return how sentences call a node."""
+    return f"`{node.function or node.name}`"
+
+
+def bounded(factor: float) -> float:
+    """Return a factor of throughput within the limits of its estimate."""
+    return min(max(factor, 1.0), MOST_HEADROOM)
