@@ -61,3 +61,32 @@ def test_threads_that_stay_are_a_leak(name):
     found = result_of(Case(name="endless", make=Endless, check_timeout=10.0), name)
     assert found.outcome is Outcome.FAILED
     assert "the number of threads grew" in found.reason
+
+
+class Relaying(Endless):
+    """Starts threads that stay while as many threads of others end."""
+
+    others: list[tuple[threading.Thread, threading.Event]]
+
+    def start_thread(self) -> None:
+        super().start_thread()
+        if self.others:
+            thread, end = self.others.pop()
+            end.set()
+            thread.join()
+
+
+@pytest.mark.usefixtures("_threads_end")
+@pytest.mark.parametrize("name", CHECKS)
+def test_threads_of_others_that_end_meanwhile_hide_no_leak(name, monkeypatch):
+    others = []
+    for _ in range(30):
+        end = threading.Event()
+        others.append((threading.Thread(target=end.wait, daemon=True), end))
+        others[-1][0].start()
+    monkeypatch.setattr(Relaying, "others", others, raising=False)
+    found = result_of(Case(name="relaying", make=Relaying, check_timeout=10.0), name)
+    for _, end in others:
+        end.set()
+    assert found.outcome is Outcome.FAILED
+    assert "the number of threads grew" in found.reason

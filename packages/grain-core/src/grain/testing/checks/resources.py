@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import os
 import threading
@@ -82,28 +83,39 @@ def check_iterator_close_releases_resources(subject: Subject) -> None:
     del iterator
 
 
-def _resources_after_collection() -> dict[str, int]:
+@dataclasses.dataclass(frozen=True)
+class _Resources:
+    """What is open: threads by identity, since others may end meanwhile, and the number of files."""
+
+    threads: frozenset[threading.Thread]
+    files: int | None
+
+    def growth_to(self, later: _Resources) -> str:
+        """Return what grew, as a part of a sentence, or nothing."""
+        kept = len(self.threads & later.threads)
+        if len(later.threads) > kept:
+            return f"threads grew from {kept} to {len(later.threads)}"
+        if self.files is not None and later.files is not None and later.files > self.files:
+            return f"open files grew from {self.files} to {later.files}"
+        return ""
+
+
+def _resources_after_collection() -> _Resources:
     gc.collect()
     return _open_resources()
 
 
-def _open_resources() -> dict[str, int]:
-    counts = {"threads": threading.active_count()}
-    for folder in _FOLDERS:
-        if os.path.isdir(folder):
-            counts["open files"] = len(os.listdir(folder))
-            break
-    return counts
+def _open_resources() -> _Resources:
+    folder = next(filter(os.path.isdir, _FOLDERS), None)
+    files = None if folder is None else len(os.listdir(folder))
+    return _Resources(threads=frozenset(threading.enumerate()), files=files)
 
 
-def _expect_no_leak(subject: Subject, before: dict[str, int], when: str) -> None:
+def _expect_no_leak(subject: Subject, before: _Resources, when: str) -> None:
     """Raise unless there are as few files and threads as before; threads may take a moment to end."""
     gc.collect()
     deadline = time.monotonic() + _SETTLE_FRACTION * subject.case.check_timeout
-    while grown := {n: c for n, c in _open_resources().items() if c > before[n]}:
-        if "threads" not in grown or time.monotonic() > deadline:
-            [(what, count), *_] = grown.items()
-            raise AssertionError(
-                f"the number of {what} grew from {before[what]} to {count} {when}."
-            )
+    while growth := before.growth_to(_open_resources()):
+        if not growth.startswith("threads") or time.monotonic() > deadline:
+            raise AssertionError(f"the number of {growth} {when}.")
         time.sleep(_POLL_SECONDS)
