@@ -187,14 +187,15 @@ def _stack_arrays(elements: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, A
     shape, dtype = first.shape, first.dtype
     if not dtype.isnative:
         return _stack_leaves(elements)  # Their stack has native byte order.
-    if shape and set(map(type, elements)) == {np.ndarray} and set(map(len, elements)) == {shape[0]}:
-        result = allocate((len(elements), *shape), dtype)
-        merged = result.reshape(len(elements) * shape[0], *shape[1:])
+    if shape and set(map(type, elements)) == {np.ndarray}:
         # Concatenated rows are the stack, with its first two dimensions merged. All else that arrays may
-        # differ in is an error of `concatenate`, and described below.
+        # differ in is an error of `len` or `concatenate`, and described below.
         with contextlib.suppress(TypeError, ValueError):
-            np.concatenate(elements, out=merged, casting="no")
-            return result
+            if set(map(len, elements)) == {shape[0]}:
+                result = allocate((len(elements), *shape), dtype)
+                merged = result.reshape(len(elements) * shape[0], *shape[1:])
+                np.concatenate(elements, out=merged, casting="no")
+                return result
     for element in elements:
         if type(element) is not np.ndarray or element.dtype is not dtype:
             return _stack_leaves(elements)

@@ -138,6 +138,8 @@ def test_mappings_are_stacked_by_key_whatever_the_order_of_the_keys(kind):
         (1, [1]),
         (np.zeros(2), np.zeros(3)),
         (np.zeros(2), np.zeros((2, 1))),
+        (np.zeros(2), np.zeros(())),
+        (np.zeros(()), np.zeros(2)),
         (np.zeros(2), 1.0),
         (1.0, np.zeros(2)),
         (np.zeros(2), None),
