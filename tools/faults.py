@@ -521,11 +521,8 @@ def main() -> int:
         warnings.simplefilter("ignore")  # Fallbacks warn, and that is all they should do.
         print(json.dumps(JOBS[area](**arguments)))
         return 0
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     bad = 0
-    if given.soak is not None:
-        results["soak"] = {**stamp(), "runs": 1, **json.loads(given.soak.read_text())}
-    elif not given.render:
+    if not given.render and given.soak is None:
         print(f"seed {given.seed}", flush=True)
         only = set(given.only or JOBS)
         found = run_all(given.scale, given.seed, only, given.processes)
@@ -533,6 +530,10 @@ def main() -> int:
         print(f"{len(found)} jobs, {bad} bad rounds")
     keeps = given.render or given.soak is not None or given.scale >= 1
     reports = read_reports() if keeps else found
+    # Not before the run: another one may have written its results meanwhile.
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    if given.soak is not None:
+        results["soak"] = {**stamp(), "runs": 1, **json.loads(given.soak.read_text())}
     for area in sorted({report["area"] for report in reports}):
         results[area] = summarize(area, [report for report in reports if report["area"] == area])
     if keeps:
