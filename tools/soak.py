@@ -5,6 +5,8 @@ closed, restored, interrupted by errors, deprived of a worker. After each round 
 process and its permanent workers are counted; at the end the first samples are compared with the last.
 
     python tools/soak.py --seconds 60
+
+`--results FILE` also writes the counts as JSON, from which `tools/faults.py` makes a table.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ import dataclasses
 import faulthandler
 import gc
 import itertools
+import json
 import os
+import pathlib
 import signal
 import statistics
 import sys
@@ -238,6 +242,14 @@ ROUNDS: list[Callable[[], None]] = [
     read_a_loader,
     lose_a_worker,
 ]
+# Rounds in which something fails, or is abandoned.
+FAULTS: list[Callable[[], None]] = [
+    lose_a_worker,
+    continue_after_an_error,
+    offload_a_slow_random_function_that_fails,
+    drop_in_the_middle,
+    drop_before_the_start,
+]
 
 
 # --- counting ----------------------------------------------------------------------------------
@@ -314,11 +326,16 @@ def describe(sample: Sample) -> str:
     )
 
 
-def growth(samples: list[Sample]) -> Iterator[str]:
-    """Yield the resources that grew after the warm-up."""
+def windows(samples: list[Sample]) -> tuple[list[Sample], list[Sample]]:
+    """Return the samples to compare: those after the warm-up, and the last ones."""
     first = int(len(samples) * WARM_UP)
     width = max(1, int(len(samples) * WINDOW))
-    early, late = samples[first : first + width], samples[-width:]
+    return samples[first : first + width], samples[-width:]
+
+
+def growth(samples: list[Sample]) -> Iterator[str]:
+    """Yield the resources that grew after the warm-up."""
+    early, late = windows(samples)
     for field in ("own_memory", "workers_memory"):
         before = statistics.median(getattr(sample, field) for sample in early)
         after = statistics.median(getattr(sample, field) for sample in late)
@@ -331,11 +348,33 @@ def growth(samples: list[Sample]) -> Iterator[str]:
             yield f"{field} grew from {before} to {after}"
 
 
+def report(samples: list[Sample], found: list[str]) -> dict[str, Any]:
+    """Return the counts of a run: rounds by name, and the median of each resource early and late."""
+    early, late = windows(samples)
+    fields = [field.name for field in dataclasses.fields(Sample) if field.name != "seconds"]
+    return {
+        "seconds": int(samples[-1].seconds),
+        "rounds": len(samples) * len(ROUNDS),
+        "samples": len(samples),
+        "faults": {each.__name__: len(samples) for each in FAULTS},
+        "resources": {
+            field: [
+                int(statistics.median(getattr(sample, field) for sample in part))
+                for part in (early, late)
+            ]
+            for field in fields
+        },
+        "bad": found,
+    }
+
+
 def main() -> int:
     """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=SECONDS, help="default: %(default)s")
-    seconds = parser.parse_args().seconds
+    parser.add_argument("--results", type=pathlib.Path, help="a file for the counts, as JSON")
+    given = parser.parse_args()
+    seconds = given.seconds
     # Prints the traceback of a round that hangs, and exits.
     faulthandler.dump_traceback_later(seconds + LAST_ROUND_SECONDS, exit=True)
     samples = soak(seconds)
@@ -345,6 +384,8 @@ def main() -> int:
         return 2
     print(describe(samples[0]), describe(samples[-1]), sep="\n")
     found = list(growth(samples))
+    if given.results is not None:
+        given.results.write_text(json.dumps(report(samples, found)) + "\n")
     rounds = len(samples) * len(ROUNDS)
     print(f"{rounds} rounds: " + ("; ".join(found) or "nothing grows"))
     return 1 if found else 0

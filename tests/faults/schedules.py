@@ -79,6 +79,7 @@ class Round:
         self.stream = _stream(name)
         self.at = rng.randrange(len(self.stream.elements) + 1)
         self.position: int | None = None
+        self.state: Any = None
 
     def dataset(self) -> Any:
         """Build the pipeline over workers."""
@@ -100,6 +101,8 @@ class Round:
                     fault()
                 if not checker.advance():
                     break
+                if self.at == -1:
+                    self._take_state(checker)
         except (RuntimeError, OSError, MemoryError) as error:
             outcome = _kind_of_error(error)
         else:
@@ -108,17 +111,28 @@ class Round:
             self.report.came_out(outcome)
             return
         self.report.came_out(outcome)
-        self.position = checker.position
+        if self.position is None:
+            self.position = checker.position
         # Where nothing can be opened, the state of datasets that were never opened is an error too.
         with contextlib.suppress(OSError):
             checker.check_state()
         close(checker.iterator)
 
+    def _take_state(self, checker: Checker) -> None:
+        """Compare a state after the fault; now and then, keep it for `resume`."""
+        checker.check_state()
+        if self.position is None or self.rng.random() < 0.3:
+            self.position, self.state = checker.position, checker.iterator.get_state()
+
     def resume(self) -> None:
-        """Read the rest from the state that was reached, without faults."""
+        """Read the rest from a state that was taken after the fault, without faults."""
         if self.position is not None:
             resumed = Checker(self.stream, iter(PIPELINES[self.name](INLINE)))
-            resumed.jump(self.position)
+            if self.state is None:
+                resumed.jump(self.position)
+            else:
+                resumed.iterator.set_state(self.state)
+                resumed.position = self.position
             resumed.finish()
             close(resumed.iterator)
 

@@ -12,6 +12,10 @@ import zlib
 
 import pytest
 
+import grain
+from grain._policy import use_policy
+from grain.execution.block_threads import BlockThreads, ReadBlock
+
 from . import interrupts
 from .history import Checker, Stream, close, record
 from .pipelines import LOADERS, PIPELINES, build
@@ -107,3 +111,34 @@ def test_a_dropped_iterator_ends_its_workers_in_spite_of_interrupts() -> None:
         if injector.left_over:
             break
     assert boundary > 1
+
+
+def test_threads_that_do_not_pay_off_end_in_spite_of_interrupts() -> None:
+    """An interrupt while they end must not leave the reader waiting for them."""
+    rows, tally = stream("range"), interrupts.Tally()
+    options = {"label": "range threads", "prefetch": True, "jumps": (), "hang_seconds": 20.0}
+    with use_policy(read_ahead_trial_blocks=1, slow_element_seconds=1e9):
+        interrupts.exhaust(lambda: build("range", "threads"), rows, tally, **options)
+    assert not tally.bad, "\n".join(tally.bad)
+    assert any("close" in site for site in tally.sites)
+
+
+def test_dismissed_threads_leave_one_that_reads_in_spite_of_interrupts() -> None:
+    dataset = grain.MapDataset.range(10)
+    boundary, left_over = 1, False
+    while not left_over:
+        threads = BlockThreads(dataset)
+        threads.at_least(2)
+        injector = interrupts.Injector([boundary])
+        with contextlib.suppress(KeyboardInterrupt):
+            injector(threads.at_most, 1)
+        threads.at_most(1)
+        for start in range(6):
+            block = ReadBlock(start, 1)
+            threads.submit(block)
+            assert block.ready.acquire(timeout=60), injector.fired
+            assert block.elements == [start]
+        threads.stop()
+        threads.join()
+        left_over, boundary = injector.left_over, boundary + 1
+    assert boundary > 2

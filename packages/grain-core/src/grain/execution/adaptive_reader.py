@@ -50,6 +50,8 @@ class AdaptiveReader:
         self._chunk_size = ChunkSizeController(policy.thread_block_seconds, policy.max_inline_chunk)
         self._next = start
         self._threads: ThreadedReader | None = None
+        # Threads that are being ended; None once they have.
+        self._former: ThreadedReader | None = None
         self._may_return = True
         self._watch = _ConsumerMonitor(policy)
 
@@ -98,12 +100,17 @@ class AdaptiveReader:
 
     def _return_to_consumer(self) -> None:
         """Read in the consumer's thread again; threads get a second chance, but no third."""
-        if self._threads is not None:
-            self._threads.close()
-        self._threads = None
         self._inline.seek(self._next)
-        self._may_return = not self._watch.was_reset
-        self._watch = _ConsumerMonitor(self._policy, was_reset=True)
+        watch = _ConsumerMonitor(self._policy, was_reset=True)
+        # Without a call in between. An interrupt of the end of the threads must not leave them in use.
+        self._former, self._threads = self._threads, None
+        self._may_return, self._watch = not self._watch.was_reset, watch
+        self._end_former()
+
+    def _end_former(self) -> None:
+        if self._former is not None:
+            self._former.close()
+            self._former = None
 
     def seek(self, index: int) -> None:
         self._next = index
@@ -119,6 +126,7 @@ class AdaptiveReader:
             self._threads.start()
 
     def close(self) -> None:
+        self._end_former()
         if self._threads is not None:
             self._threads.close()
 
@@ -354,11 +362,12 @@ class ThreadedReader:
             self._submitted = index
 
     def _discard(self) -> None:
-        for block in self._ahead:
+        # At once, so that an interrupt leaves no cancelled block among those that are read.
+        dropped, self._ahead = self._ahead, collections.deque()
+        self._in_flight = self._in_hand = 0
+        for block in dropped:
             if not block.done:
                 block.count = 0  # A thread that has not started it skips it.
-        self._ahead.clear()
-        self._in_flight = self._in_hand = 0
 
     def close(self) -> None:
         """End the threads and wait for their current blocks."""

@@ -100,8 +100,9 @@ class BlockThreads:
     def at_most(self, count: int) -> None:
         """Dismiss threads down to `count`, each after its current block."""
         while self._running > count:
-            self._tasks.dismiss()
+            # Counted first: after an interrupt there may be more threads than counted, but never fewer.
             self._running -= 1
+            self._tasks.dismiss()
 
     def wait(self, block: ReadBlock) -> None:
         """Wait until a block that was submitted is done."""
