@@ -113,6 +113,23 @@ def test_a_dropped_iterator_ends_its_workers_in_spite_of_interrupts() -> None:
     assert boundary > 1
 
 
+@pytest.mark.parametrize("name", ["multithread prefetch", "range"])
+def test_a_dropped_iterator_ends_its_threads_in_spite_of_interrupts(name) -> None:
+    before, boundary, left_over = interrupts.held(), 1, False
+    while not left_over:
+        iterators = [iter(build(name, "threads"))]
+        iterators[0].start_prefetch()
+        next(iterators[0])
+        # Several at once, since an interrupt may also strike in the handling of another one.
+        injector = interrupts.Injector([boundary, 1, 1])
+        tally = interrupts.Tally()
+        with interrupts.counting_swallowed(tally), contextlib.suppress(KeyboardInterrupt):
+            injector(iterators.clear)
+        assert not interrupts.wait_for_release(before), injector.fired
+        left_over, boundary = injector.left_over, boundary + 1
+    assert boundary > 1
+
+
 def test_threads_that_do_not_pay_off_end_in_spite_of_interrupts() -> None:
     """An interrupt while they end must not leave the reader waiting for them."""
     rows, tally = stream("range"), interrupts.Tally()

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import collections
 import time
-import weakref
 from typing import Any
 
 from grain import tree
@@ -223,8 +222,6 @@ class ThreadedReader:
         self._thread_count = ThreadCount(options.num_threads, seconds_per_element, waits, policy)
         self._buffer = options.prefetch_buffer_size
         self._threads = BlockThreads(dataset)
-        # Threads hold no reference to the reader, so that dropping it ends them.
-        weakref.finalize(self, self._threads.stop)
         self._ahead: collections.deque[ReadBlock] = collections.deque()
         self._submitted = start
         # Elements in flight, including those of the last block that the consumer has not reached.
@@ -373,6 +370,5 @@ class ThreadedReader:
         """End the threads and wait for their current blocks."""
         self._discard()
         self._submitted = self._stop
-        # Not by the finalizer, which an interrupt could use up without effect.
         self._threads.stop()
         self._threads.join()

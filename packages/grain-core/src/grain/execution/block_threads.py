@@ -7,7 +7,8 @@ import os
 import queue
 import threading
 import time
-from typing import Any
+import weakref
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -62,19 +63,22 @@ class ReadBlock:
             self.elements = PartialRead([], failure)
 
 
+_Reference: TypeAlias = "weakref.ref[BlockThreads]"
+
+
 class BlockThreads:
     """Threads that compute blocks in the order of submission.
 
     Args:
         dataset: Passed to `compute` of each block.
 
-    All methods must be called from one thread, except `stop`. Only `wait` and `join` block. Threads hold no
-    reference to this object, so that dropping it (with a finalizer that calls `stop`) ends them.
+    All methods must be called from one thread. Only `wait` and `join` block. Threads hold no reference to
+    this object, so that dropping it ends them.
     """
 
     def __init__(self, dataset: Any):
         self._dataset = dataset
-        self._tasks = _Tasks()
+        self._tasks = _Tasks(self)
         self._threads: list[BackgroundThread] = []
         self._running = 0
         self._process = os.getpid()
@@ -128,22 +132,36 @@ class BlockThreads:
 
 
 class _Tasks:
-    """State shared with the threads: blocks that wait, and how many threads are dismissed."""
+    """State shared with the threads: blocks that wait, and how many threads are dismissed.
 
-    def __init__(self) -> None:
+    When the owner is collected, the interpreter itself puts a dead reference into two queues: a finalizer
+    in Python may be interrupted at its first line, and is never called again.
+
+    Args:
+        owner: The object that the threads work for.
+    """
+
+    def __init__(self, owner: BlockThreads) -> None:
         self.generation = 0
-        self._queue: queue.SimpleQueue[ReadBlock | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[ReadBlock | _Reference | None] = queue.SimpleQueue()
         # One entry for each dismissed thread; taking one is atomic.
         self._dismissals: collections.deque[None] = collections.deque()
-        self._stopped = False
+        # Not empty once the threads must end.
+        self._stops: collections.deque[_Reference | None] = collections.deque()
+        self._references = (
+            weakref.ref(owner, self._stops.append),
+            weakref.ref(owner, self._queue.put),
+        )
         self.submit = self._queue.put
 
     def get(self) -> ReadBlock | None:
         """Wait for the next block; return None for a thread that must end."""
-        while not self._stopped and not self.take_dismissal():
+        while not self._stops and not self.take_dismissal():
             block = self._queue.get()
+            if isinstance(block, ReadBlock):
+                return None if self._stops else block
             if block is not None:
-                return None if self._stopped else block
+                self._queue.put(block)  # The owner is gone: the next thread must end too.
         return None
 
     def dismiss(self) -> None:
@@ -160,7 +178,7 @@ class _Tasks:
         return True
 
     def stop(self, threads: int) -> None:
-        self._stopped = True
+        self._stops.append(None)
         for _ in range(threads):
             self._queue.put(None)
 

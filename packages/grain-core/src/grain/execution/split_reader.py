@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -55,7 +54,6 @@ class SplitReader:
         self._max_threads = options.num_threads if options.prefetch_buffer_size else 0
         self._evidence = 0
         self._threads = BlockThreads(dataset)
-        weakref.finalize(self, self._threads.stop)
 
     def read(self, indices: IndexArray) -> list[Any]:
         """Return the elements at consecutive indices; those before an error as `PartialRead`."""

@@ -11,7 +11,6 @@ interrupt of either changes nothing. Threads hold no reference to the session, s
 from __future__ import annotations
 
 import time
-import weakref
 from typing import Any
 
 from grain import tree
@@ -118,7 +117,6 @@ class ThreadSession:
             return
         for block in list(self._blocks):
             self.cancel(block)
-        # Not by the finalizer, which an interrupt could use up without effect.
         if self._threads is not None:
             self._threads.stop()
             self._threads.join()
@@ -137,7 +135,6 @@ class ThreadSession:
         del method, nbytes, losses
         if self._threads is None:
             self._threads = BlockThreads(None)
-            weakref.finalize(self, self._threads.stop)
         block = FusedBlock(self._stages[number], task)
         self._blocks.add(block)
         # First a thread to compute it: without one, waiting for the block would never end.
