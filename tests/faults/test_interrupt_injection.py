@@ -113,21 +113,30 @@ def test_a_dropped_iterator_ends_its_workers_in_spite_of_interrupts() -> None:
     assert boundary > 1
 
 
-@pytest.mark.parametrize("name", ["multithread prefetch", "range"])
+DROPPED = {
+    "multithread prefetch": "threads",
+    "range": "threads",
+    "thread prefetch": "threads",
+    "thread prefetch on top": "inline",
+    "map chain": "threads executor",
+    "stream": "threads executor",
+    "interleave streams": "threads",
+}
+
+
+@pytest.mark.parametrize("name", DROPPED)
 def test_a_dropped_iterator_ends_its_threads_in_spite_of_interrupts(name) -> None:
     before, boundary, left_over = interrupts.held(), 1, False
     while not left_over:
-        iterators = [iter(build(name, "threads"))]
+        iterators = [iter(build(name, DROPPED[name]))]
         iterators[0].start_prefetch()
         next(iterators[0])
-        # Several at once, since an interrupt may also strike in the handling of another one.
-        injector = interrupts.Injector([boundary, 1, 1])
+        injector = interrupts.Injector([boundary])
         tally = interrupts.Tally()
         with interrupts.counting_swallowed(tally), contextlib.suppress(KeyboardInterrupt):
             injector(iterators.clear)
         assert not interrupts.wait_for_release(before), injector.fired
         left_over, boundary = injector.left_over, boundary + 1
-    assert boundary > 1
 
 
 def test_threads_that_do_not_pay_off_end_in_spite_of_interrupts() -> None:

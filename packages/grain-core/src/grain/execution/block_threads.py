@@ -7,13 +7,12 @@ import os
 import queue
 import threading
 import time
-import weakref
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from grain.dataset.chunk import PartialRead
-from grain.execution.thread_shutdown import BackgroundThread, require_threads_of
+from grain.execution.thread_shutdown import BackgroundThread, StopSignal, require_threads_of
 
 
 class ReadBlock:
@@ -61,9 +60,6 @@ class ReadBlock:
         except BaseException as error:  # Also an exit: the consumer must receive the error.
             failure = error if isinstance(error, Exception) else RuntimeError(repr(error))
             self.elements = PartialRead([], failure)
-
-
-_Reference: TypeAlias = "weakref.ref[BlockThreads]"
 
 
 class BlockThreads:
@@ -134,32 +130,24 @@ class BlockThreads:
 class _Tasks:
     """State shared with the threads: blocks that wait, and how many threads are dismissed.
 
-    When the owner is collected, the interpreter itself puts a dead reference into two queues: a finalizer
-    in Python may be interrupted at its first line, and is never called again.
-
     Args:
         owner: The object that the threads work for.
     """
 
     def __init__(self, owner: BlockThreads) -> None:
         self.generation = 0
-        self._queue: queue.SimpleQueue[ReadBlock | _Reference | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
         # One entry for each dismissed thread; taking one is atomic.
         self._dismissals: collections.deque[None] = collections.deque()
-        # Not empty once the threads must end.
-        self._stops: collections.deque[_Reference | None] = collections.deque()
-        self._references = (
-            weakref.ref(owner, self._stops.append),
-            weakref.ref(owner, self._queue.put),
-        )
+        self._stop = StopSignal(owner, self._queue)
         self.submit = self._queue.put
 
     def get(self) -> ReadBlock | None:
         """Wait for the next block; return None for a thread that must end."""
-        while not self._stops and not self.take_dismissal():
+        while not self._stop and not self.take_dismissal():
             block = self._queue.get()
             if isinstance(block, ReadBlock):
-                return None if self._stops else block
+                return None if self._stop else block
             if block is not None:
                 self._queue.put(block)  # The owner is gone: the next thread must end too.
         return None
@@ -178,7 +166,7 @@ class _Tasks:
         return True
 
     def stop(self, threads: int) -> None:
-        self._stops.append(None)
+        self._stop.set()
         for _ in range(threads):
             self._queue.put(None)
 

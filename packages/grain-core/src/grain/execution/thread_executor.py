@@ -10,16 +10,16 @@ from __future__ import annotations
 import collections
 import copy
 import os
+import queue
 import threading
 import time
-import weakref
 from collections.abc import Callable, Collection
 from typing import Any
 
 from grain._policy import current_policy
 from grain.execution.costs import Costs
 from grain.execution.executor import Job, NotOutstanding, PoolClosed, PoolInterrupted
-from grain.execution.thread_shutdown import BackgroundThread
+from grain.execution.thread_shutdown import BackgroundThread, StopSignal
 
 
 class ThreadExecutor:
@@ -65,8 +65,7 @@ class TaskThreads:
         )
         self.capacity = capacity
         self._owner = os.getpid()
-        self._work = _SharedWork(capacity)
-        self._finalizer = weakref.finalize(self, self._work.stop)
+        self._work = _SharedWork(capacity, self)
         self._next_ticket = 1
         self._next_worker = 0
         self._bound: dict[int, int] = {}
@@ -82,7 +81,7 @@ class TaskThreads:
     @property
     def closed(self) -> bool:
         """Whether `close` was called."""
-        return self._work.stopped
+        return bool(self._work.stopped)
 
     def submit(self, task: Any, *, affinity: int | None = None) -> int:
         """Submit a task to the first idle thread, or to the thread of an affinity."""
@@ -157,13 +156,12 @@ class TaskThreads:
         if (
             os.getpid() != self._owner
         ):  # In a fork, where the lock may be held by a thread of the parent.
-            self._work.stopped = True
-        else:
-            self._work.stop()
-            for thread in self._threads:
-                if not thread.is_current:
-                    thread.join()
-        self._finalizer.detach()
+            self._work.stopped.set()
+            return
+        self._work.stop()
+        for thread in self._threads:
+            if not thread.is_current:
+                thread.join()
 
     def _bind(self, affinity: int) -> int:
         if affinity not in self._bound:
@@ -184,23 +182,29 @@ class _SharedWork:
     """State shared with the threads: tasks that wait, and results that were not taken.
 
     Attributes:
-        lock: Guards all other attributes.
+        lock: Guards all other attributes but `stopped`.
         alarms: Locks that are released with the next result, or when the pool is closed. Consumers wait for
             them instead of a condition, which an interrupt may leave locked.
         outstanding: Tickets of tasks without a result that were not discarded.
         results: Values and errors by ticket.
         stopped: Whether the threads must end.
+
+    Args:
+        capacity: The number of threads.
+        pool: The pool; when it is collected, the threads end.
     """
 
-    def __init__(self, capacity: int):
+    def __init__(self, capacity: int, pool: TaskThreads):
         self.lock = threading.Lock()
         self.alarms: list[threading.Lock] = []
         self.outstanding: set[int] = set()
         self.results: dict[int, tuple[Any, BaseException | None]] = {}
-        self.stopped = False
         self._order = 0
-        # Signals new tasks and the end to the threads.
-        self._tasks = threading.Condition(self.lock)
+        # Where each thread waits; an item says that there are new tasks, or the end.
+        self._waiting: list[queue.SimpleQueue[Any]] = [
+            queue.SimpleQueue() for _ in range(capacity)
+        ]
+        self.stopped = StopSignal(pool, *self._waiting)
         # For any worker, and for each of them; entries are (order, ticket, task).
         self._shared: collections.deque[tuple[int, int, Any]] = collections.deque()
         self._own: list[collections.deque[tuple[int, int, Any]]] = [
@@ -210,33 +214,40 @@ class _SharedWork:
     def put(self, worker: int | None, ticket: int, task: Any) -> None:
         self._order += 1
         self.outstanding.add(ticket)
-        queue = self._shared if worker is None else self._own[worker]
-        queue.append((self._order, ticket, task))
-        self._tasks.notify_all()
+        tasks = self._shared if worker is None else self._own[worker]
+        tasks.append((self._order, ticket, task))
+        self._signal_tasks()
 
     def put_change(self, worker: int, change: Any) -> None:
         """Give a worker a change of its parts, before any task that follows."""
         self._order += 1
         self._own[worker].append((self._order, 0, change))
-        self._tasks.notify_all()
+        self._signal_tasks()
+
+    def _signal_tasks(self) -> None:
+        for waiting in self._waiting:
+            if waiting.empty():  # Else the thread has a signal that it has not seen.
+                waiting.put(None)
 
     def is_done(self, ticket: int) -> bool:
         return ticket not in self.outstanding
 
     def get(self, worker: int) -> tuple[int, Any] | None:
         """Wait for the next task of a worker, in the order of submission; None when it must end."""
-        own = self._own[worker]
-        with self.lock:
-            while not self.stopped:
-                if own and (not self._shared or own[0][0] < self._shared[0][0]):
-                    _, ticket, task = own.popleft()
-                elif self._shared:
-                    _, ticket, task = self._shared.popleft()
-                else:
-                    self._tasks.wait()
-                    continue
-                if ticket == 0 or ticket in self.outstanding:
-                    return ticket, task
+        while not self.stopped:
+            with self.lock:
+                found = self._take(self._own[worker])
+            if found is not None:
+                return found
+            self._waiting[worker].get()
+        return None
+
+    def _take(self, own: collections.deque[tuple[int, int, Any]]) -> tuple[int, Any] | None:
+        while own or self._shared:
+            is_own = own and (not self._shared or own[0][0] < self._shared[0][0])
+            _, ticket, task = (own if is_own else self._shared).popleft()
+            if ticket == 0 or ticket in self.outstanding:
+                return ticket, task
         return None
 
     def finish(self, ticket: int, value: Any, failure: BaseException | None) -> None:
@@ -248,10 +259,10 @@ class _SharedWork:
 
     def stop(self) -> None:
         with self.lock:
-            self.stopped = True
+            self.stopped.set()
             self.results.clear()
             self.outstanding.clear()
-            self._tasks.notify_all()
+            self._signal_tasks()
             self._wake()
 
     def _wake(self) -> None:

@@ -13,9 +13,9 @@ from __future__ import annotations
 import collections
 import contextlib
 import os
+import queue
 import threading
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -27,7 +27,7 @@ from grain.dataset.iterator import ChunkIterator, copied_state, same_state
 from grain.dataset.node import ExecutionTrait
 from grain.dataset.parent_cursor import constant
 from grain.dataset.validation import checked_iter_parent
-from grain.execution.thread_shutdown import BackgroundThread, require_threads_of
+from grain.execution.thread_shutdown import BackgroundThread, StopSignal, require_threads_of
 from grain.options import checked_int
 
 T = TypeVar("T")
@@ -96,20 +96,25 @@ class _Buffer:
     """Bounded queue of the chunks that the thread has read; holds no reference to the consumer.
 
     There is one producer and one consumer, and each attribute is written by one of them only. A lock that is
-    released is a signal: the waiting side looks again. So an interrupt of the consumer, wherever it strikes,
-    leaves no lock held and no count wrong.
+    released, or an item in a queue, is a signal: the waiting side looks again. So an interrupt of the
+    consumer, wherever it strikes, leaves no lock held and no count wrong.
+
+    Args:
+        size: Most elements at a time.
+        consumer: The iterator that takes the chunks; the thread ends when it is collected.
     """
 
-    def __init__(self, size: int):
+    def __init__(self, size: int, consumer: ThreadPrefetchDatasetIterator[Any]):
         self.size = size
         self.process = os.getpid()
         # Each chunk with the number of elements that were read up to its end.
         self.chunks: collections.deque[tuple[Chunk | Exception, int]] = collections.deque()
         self.read = 0
         self.taken = 0
-        self.stopped = False
         self.discarded = False
-        self._arrived, self._freed = threading.Lock(), threading.Lock()
+        self._arrived = threading.Lock()
+        self._freed: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.stopped = StopSignal(consumer, self._freed)
         # Held while the parent is advanced: states of its earlier chunks must not be computed then.
         self.advancing = threading.Lock()
 
@@ -117,7 +122,7 @@ class _Buffer:
         if isinstance(chunk, Chunk):
             self.read += len(chunk.elements)
         self.chunks.append((chunk, self.read))
-        _signal(self._arrived)
+        self._signal_arrival()
 
     def first(self) -> Chunk | Exception:
         """Wait for the first chunk; it stays in the queue in case the consumer is interrupted."""
@@ -131,24 +136,26 @@ class _Buffer:
         """Remove the first chunk, which the consumer has taken."""
         self.taken = self.chunks[0][1]
         self.chunks.popleft()
-        _signal(self._freed)
+        self._signal_room()
 
     def room(self) -> int:
         """Wait until the buffer is not full; return the free elements, or 0 to stop."""
         while self.read - self.taken >= self.size and not self.stopped:
-            self._freed.acquire()
+            self._freed.get()
         return 0 if self.stopped else self.size - self.read + self.taken
 
     def stop(self) -> None:
-        self.stopped = True
-        _signal(self._arrived)
-        _signal(self._freed)
+        self.stopped.set()
+        self._signal_arrival()
+        self._signal_room()
 
+    def _signal_arrival(self) -> None:
+        with contextlib.suppress(RuntimeError):  # It was released before, and not waited for since.
+            self._arrived.release()
 
-def _signal(lock: threading.Lock) -> None:
-    """Release a lock that another thread may wait for."""
-    with contextlib.suppress(RuntimeError):  # It was released before, and not waited for since.
-        lock.release()
+    def _signal_room(self) -> None:
+        if self._freed.empty():  # Else the thread has a signal that it has not seen.
+            self._freed.put(None)
 
 
 def _read_ahead(parent: DatasetIterator[Any], buffer: _Buffer) -> None:
@@ -225,9 +232,8 @@ class ThreadPrefetchDatasetIterator(ChunkIterator[T]):
     def _start(self) -> _Buffer:
         buffer, thread = self._buffer, self._thread
         if buffer is None or thread is None:
-            buffer = _Buffer(self._buffer_size)
             # The thread holds the buffer, not this iterator, so that dropping the iterator ends it.
-            weakref.finalize(self, buffer.stop)
+            buffer = _Buffer(self._buffer_size, self)
             thread = BackgroundThread(
                 "grain-prefetch", buffer.stop, _read_ahead, self._thread_input(), buffer
             )

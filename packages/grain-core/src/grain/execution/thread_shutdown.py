@@ -16,6 +16,7 @@ import atexit
 import collections
 import contextlib
 import os
+import queue
 import threading
 import time
 import weakref
@@ -120,6 +121,30 @@ class BackgroundThread:
                 return
         if self._running.acquire(timeout=timeout):
             self._running.release()
+
+
+class StopSignal:
+    """Tells threads to end: on a call, or when the object that they work for is collected.
+
+    A finalizer in Python may be interrupted at its first line, and is never called again. The callbacks of
+    these references are built-in functions, which nothing interrupts.
+
+    Args:
+        owner: The object that the threads work for; they must hold no reference to it.
+        queues: Where the threads wait; each gets an item, a dead reference, when the owner is collected.
+    """
+
+    def __init__(self, owner: Any, *queues: queue.SimpleQueue[Any]):
+        self._signals: collections.deque[Any] = collections.deque()
+        # Callbacks run from the newest reference to the oldest: who is woken must see the signal.
+        self._references = [weakref.ref(owner, waiting.put) for waiting in queues]
+        self._references.append(weakref.ref(owner, self._signals.append))
+
+    def __bool__(self) -> bool:
+        return bool(self._signals)
+
+    def set(self) -> None:
+        self._signals.append(None)
 
 
 def start_thread(
