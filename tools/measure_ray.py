@@ -3,7 +3,8 @@
 Usage: python tools/measure_ray.py [ROUNDS]
 
 Prints processor time, of all processes together, and wall-clock time. Rounds are interleaved, and the best
-one counts: other load only makes a round slower.
+one counts: other load only makes a round slower. The median of the ratios of each round shows how far that is
+from a usual one, and the load of the machine how busy it was.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import importlib
 import os
 import pathlib
+import statistics
 import sys
 import tempfile
 import time
@@ -101,12 +103,17 @@ def compare(
     best = {label: (min(c for c, _ in t), min(w for _, w in t)) for label, t in found.items()}
     base = best["processes"]
     for label, (processor, wall) in best.items():
+        pairs = list(zip(found["processes"], found[label], strict=True))
+        costs = statistics.median(mine[0] / local[0] for local, mine in pairs)
+        speeds = statistics.median(local[1] / mine[1] for local, mine in pairs)
         print(
             f"{name:8} {label:10} {processor / size[1] * 1e3:8.2f} ms of processor time each "
-            f"({processor / base[0]:.2f} times), {size[1] / wall:8.1f} /s ({base[1] / wall:.2f} times), "
-            f"{tasks[label]} tasks",
+            f"({processor / base[0]:.2f} times, median {costs:.2f}), {size[1] / wall:8.1f} /s "
+            f"({base[1] / wall:.2f} times, median {speeds:.2f}), {tasks[label]} tasks",
             flush=True,
         )
+    loads = ", ".join(f"{load:.1f}" for load in os.getloadavg())
+    print(f"{name:8} {rounds} rounds; load of the machine: {loads}", flush=True)
 
 
 def measure_hosts(address: str, rounds: int, documents: int = 6000) -> None:
