@@ -59,21 +59,29 @@ def packed(count: int) -> grain.IterDataset:
     return FirstFitPackIterDataset(ds, length_struct={"tokens": 512}, num_packing_bins=16)
 
 
-def processor_seconds() -> float:
-    """Return the processor time of this process and all processes below it."""
+def processor_seconds() -> dict[int, float]:
+    """Return the processor time of this process and of each process below it."""
     stats = {}
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
         except OSError:
             continue  # It ended.
-        stats[int(folder.name)] = int(fields[1]), sum(map(int, fields[11:15]))
-    found, wanted = 0, [os.getpid()]
+        stats[int(folder.name)] = int(fields[1]), sum(map(int, fields[11:13])) / TICKS
+    found, wanted = {}, [os.getpid()]
     while wanted:
         pid = wanted.pop()
-        found += stats[pid][1] if pid in stats else 0
+        found[pid] = stats[pid][1] if pid in stats else 0.0
         wanted += [child for child, (parent, _) in stats.items() if parent == pid]
-    return found / TICKS
+    return found
+
+
+def seconds_since(before: dict[int, float]) -> float:
+    """Return the processor time since a call of `processor_seconds`.
+
+    By process: one of an earlier round may end at any moment, and must not count as time that is given back.
+    """
+    return sum(seconds - before.get(pid, 0.0) for pid, seconds in processor_seconds().items())
 
 
 def timed(iterator: Iterator[Any], warm_up: int, count: int) -> tuple[float, float]:
@@ -83,7 +91,7 @@ def timed(iterator: Iterator[Any], warm_up: int, count: int) -> tuple[float, flo
     before, started = processor_seconds(), time.perf_counter()
     for _ in range(count):
         next(iterator)
-    return processor_seconds() - before, time.perf_counter() - started
+    return seconds_since(before), time.perf_counter() - started
 
 
 def compare(
@@ -136,7 +144,7 @@ def measure_hosts(address: str, rounds: int, documents: int = 6000) -> None:
         for _ in range(steps):
             for host in hosts:
                 next(host)
-        together.append(processor_seconds() - before)
+        together.append(seconds_since(before))
         for host in hosts:
             host.close()
     print(
