@@ -38,7 +38,13 @@ import numpy as np
 
 from grain.execution.processes.error_report import ErrorReport, report
 from grain.memory import allocation
-from grain_ray.cluster import ActorHandle, Cluster, ClusterGoneError, NodeLostError
+from grain_ray.cluster import (
+    ActorHandle,
+    ActorLostError,
+    Cluster,
+    ClusterGoneError,
+    NodeLostError,
+)
 from grain_ray.loans import MIN_LOAN_BYTES, Handover, Invitation
 from grain_ray.messages import (
     ActorInfo,
@@ -391,7 +397,9 @@ class Fleet:
         with self._lock:
             slots = self._claim(actor, reply)
             if slots is None:
-                return  # The actor was given up before, and so its tasks were reported or requeued.
+                # It was given up before, and its tasks were reported or requeued; if not, they are now.
+                self._lose(actor, ActorLostError("the memory of its result was lost"))
+                return
             is_wanted = reply.outcome is TaskOutcome.VALUE and not task.future.done()
             copies = 1 if reply.handover is None else 0
             with contextlib.suppress(ValueError):
