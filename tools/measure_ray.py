@@ -3,7 +3,8 @@
 Usage: python tools/measure_ray.py [ROUNDS]
 
 Prints processor time, of all processes together, and wall-clock time. Rounds are interleaved, and the best
-one counts: other load only makes a round slower.
+one counts: other load only makes a round slower. The median of the ratios of each round shows how far that is
+from a usual one, and the load of the machine how busy it was.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import importlib
 import os
 import pathlib
+import statistics
 import sys
 import tempfile
 import time
@@ -57,21 +59,29 @@ def packed(count: int) -> grain.IterDataset:
     return FirstFitPackIterDataset(ds, length_struct={"tokens": 512}, num_packing_bins=16)
 
 
-def processor_seconds() -> float:
-    """Return the processor time of this process and all processes below it."""
+def processor_seconds() -> dict[int, float]:
+    """Return the processor time of this process and of each process below it."""
     stats = {}
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
         except OSError:
             continue  # It ended.
-        stats[int(folder.name)] = int(fields[1]), sum(map(int, fields[11:15]))
-    found, wanted = 0, [os.getpid()]
+        stats[int(folder.name)] = int(fields[1]), sum(map(int, fields[11:13])) / TICKS
+    found, wanted = {}, [os.getpid()]
     while wanted:
         pid = wanted.pop()
-        found += stats[pid][1] if pid in stats else 0
+        found[pid] = stats[pid][1] if pid in stats else 0.0
         wanted += [child for child, (parent, _) in stats.items() if parent == pid]
-    return found / TICKS
+    return found
+
+
+def seconds_since(before: dict[int, float]) -> float:
+    """Return the processor time since a call of `processor_seconds`.
+
+    By process: one of an earlier round may end at any moment, and must not count as time that is given back.
+    """
+    return sum(seconds - before.get(pid, 0.0) for pid, seconds in processor_seconds().items())
 
 
 def timed(iterator: Iterator[Any], warm_up: int, count: int) -> tuple[float, float]:
@@ -81,7 +91,7 @@ def timed(iterator: Iterator[Any], warm_up: int, count: int) -> tuple[float, flo
     before, started = processor_seconds(), time.perf_counter()
     for _ in range(count):
         next(iterator)
-    return processor_seconds() - before, time.perf_counter() - started
+    return seconds_since(before), time.perf_counter() - started
 
 
 def compare(
@@ -101,12 +111,17 @@ def compare(
     best = {label: (min(c for c, _ in t), min(w for _, w in t)) for label, t in found.items()}
     base = best["processes"]
     for label, (processor, wall) in best.items():
+        pairs = list(zip(found["processes"], found[label], strict=True))
+        costs = statistics.median(mine[0] / local[0] for local, mine in pairs)
+        speeds = statistics.median(local[1] / mine[1] for local, mine in pairs)
         print(
             f"{name:8} {label:10} {processor / size[1] * 1e3:8.2f} ms of processor time each "
-            f"({processor / base[0]:.2f} times), {size[1] / wall:8.1f} /s ({base[1] / wall:.2f} times), "
-            f"{tasks[label]} tasks",
+            f"({processor / base[0]:.2f} times, median {costs:.2f}), {size[1] / wall:8.1f} /s "
+            f"({base[1] / wall:.2f} times, median {speeds:.2f}), {tasks[label]} tasks",
             flush=True,
         )
+    loads = ", ".join(f"{load:.1f}" for load in os.getloadavg())
+    print(f"{name:8} {rounds} rounds; load of the machine: {loads}", flush=True)
 
 
 def measure_hosts(address: str, rounds: int, documents: int = 6000) -> None:
@@ -129,7 +144,7 @@ def measure_hosts(address: str, rounds: int, documents: int = 6000) -> None:
         for _ in range(steps):
             for host in hosts:
                 next(host)
-        together.append(processor_seconds() - before)
+        together.append(seconds_since(before))
         for host in hosts:
             host.close()
     print(

@@ -227,7 +227,7 @@ def test_actors_that_never_start_are_an_error_after_some_attempts(cluster):
 
 def test_tasks_of_a_node_that_does_not_answer_move(cluster, monkeypatch):
     nodes = iter(["a", "b", "c"])
-    monkeypatch.setattr("grain_ray.worker_actor._node_address", lambda: next(nodes))
+    monkeypatch.setattr("grain_ray.worker_actor.node_address", lambda: next(nodes))
     fleet = open_fleet(cluster, count=2)
     wait_until(lambda: fleet.capacity == 2)
     gate("one"), gate("two")
@@ -245,7 +245,7 @@ def test_tasks_of_a_node_that_does_not_answer_move(cluster, monkeypatch):
 
 
 def test_a_start_that_blocks_does_not_block_the_watch(cluster, monkeypatch):
-    monkeypatch.setattr("grain_ray.worker_actor._node_address", lambda: "a")
+    monkeypatch.setattr("grain_ray.worker_actor.node_address", lambda: "a")
     fleet = open_fleet(cluster, count=2)
     wait_until(lambda: fleet.capacity == 2)
     gate("task"), gate("start")

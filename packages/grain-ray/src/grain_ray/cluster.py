@@ -15,7 +15,7 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from grain_ray.worker_actor import WorkerActor
+from grain_ray.worker_actor import WorkerActor, node_address
 
 NAMESPACE = "grain"
 # Share of the smallest object store that results may occupy, so that nothing spills to disk.
@@ -60,6 +60,9 @@ class Cluster(Protocol):
 
     store_bytes: int
     """Most bytes that results may occupy in the object store."""
+
+    node: str
+    """The address of the node of this process, as its actors know it; "" where that is not known."""
 
     def start(self, index: int, arguments: tuple[Any, ...]) -> ActorHandle:
         """Start a worker actor; return before it runs. Raises `ClusterGoneError`."""
@@ -140,6 +143,7 @@ class RayCluster:
         self.store_bytes = max(
             1 << 20, int(_STORE_SHARE * min(filter(None, stores), default=1 << 30))
         )
+        self.node = node_address()
         self._node = ray.get_runtime_context().get_node_id()
         self._head: str = ray.get_runtime_context().gcs_address
         self._cpus = next(

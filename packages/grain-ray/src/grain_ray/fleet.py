@@ -16,6 +16,10 @@ replaced: `gone` is set, and nothing is replied, since a new gateway will comput
 Threads: methods may be called from any thread; replies of actors are handled in threads of the fleet. Ray may
 block the start of an actor for a minute, with the lock held; what the watch over the cluster calls takes no
 lock.
+
+Large results of actors on this machine do not pass through the object store (see `slot_lender`). An actor
+whose last large result did not is counted as one that does not fill the store; if slots run out, its next
+result does, and it is counted again.
 """
 
 from __future__ import annotations
@@ -30,9 +34,18 @@ import weakref
 from collections import deque
 from typing import Any
 
+import numpy as np
+
 from grain.execution.processes.error_report import ErrorReport, report
 from grain.memory import allocation
-from grain_ray.cluster import ActorHandle, Cluster, ClusterGoneError, NodeLostError
+from grain_ray.cluster import (
+    ActorHandle,
+    ActorLostError,
+    Cluster,
+    ClusterGoneError,
+    NodeLostError,
+)
+from grain_ray.loans import MIN_LOAN_BYTES, Handover, Invitation
 from grain_ray.messages import (
     ActorInfo,
     Definition,
@@ -43,6 +56,7 @@ from grain_ray.messages import (
     loss_reply,
 )
 from grain_ray.payload import Payload, own, unpack
+from grain_ray.slot_lender import SlotLender
 
 Future = concurrent.futures.Future
 
@@ -95,11 +109,13 @@ class _Actor:
         "heard",
         "host",
         "index",
+        "invitation",
         "node",
         "pid",
         "probed",
         "retiring",
         "tasks",
+        "uses_store",
     )
 
     def __init__(self, index: int, handle: ActorHandle):
@@ -112,6 +128,8 @@ class _Actor:
         self.affinities: set[int] = set()
         self.retiring = False
         self.heard = 0.0  # time of its last reply
+        self.invitation: Invitation | None = None
+        self.uses_store = True  # whether its next large result is expected in the object store
         self.probed = False  # whether it was called to find out that it is alive
 
 
@@ -123,6 +141,7 @@ class Fleet:
         options: Size and limits.
         job: The job, loaded by every actor.
         setting: `sys.path` and environment of actors.
+        lender: Lends shared memory to actors on this machine, if it is possible here.
 
     Attributes:
         losses: Number of actors that were lost.
@@ -135,10 +154,12 @@ class Fleet:
         options: FleetOptions,
         job: Payload,
         setting: tuple[list[str], dict[str, str]],
+        lender: SlotLender | None = None,
     ):
         self._cluster = cluster
         self._options = options
         self._setting = setting
+        self._lender = lender
         self._job = cluster.share(job)
         self._lock = threading.RLock()
         self._handlers = concurrent.futures.ThreadPoolExecutor(2, "grain-fleet")
@@ -267,8 +288,10 @@ class Fleet:
             for timer in self._timers:
                 timer.cancel()
             for actor in self._actors.values():
-                actor.handle.kill()
+                self._end(actor)
             self._actors.clear()
+            if self._lender is not None:
+                self._lender.close()
         self._handlers.shutdown(wait=False, cancel_futures=True)
 
     # All methods below are called with the lock held.
@@ -284,11 +307,12 @@ class Fleet:
             actors = [actor for actor in ready if not actor.probed]
             if not actors:
                 return
-            actor = min(actors, key=lambda actor: len(actor.tasks))
+            free = self._with_room(actors)
+            if not free:
+                return
+            actor = min(free, key=lambda actor: len(actor.tasks))
             if actor.tasks and len(actors) < len(ready):
                 return  # An idle actor will have replied in a moment.
-            if len(actor.tasks) >= self._depth(len(actors)) or not self._store_has_room():
-                return
             if not actor.tasks and actor is not alive and self._is_doubtful(actor):
                 self._probe(actor)
                 continue
@@ -314,14 +338,15 @@ class Fleet:
             actor.heard = self._heard = time.monotonic()
             self._dispatch(actor)
 
-    def _depth(self, actors: int) -> int:
-        if actors * self._options.depth * self._result_bytes <= self._options.max_bytes:
-            return self._options.depth
-        return 1
-
-    def _store_has_room(self) -> bool:
-        held = self._copying + sum(len(actor.tasks) for actor in self._actors.values())
-        return held == 0 or (held + 1) * self._result_bytes <= self._options.max_bytes
+    def _with_room(self, actors: list[_Actor]) -> list[_Actor]:
+        """Return the actors that may have one more task, and whose results the object store has room for."""
+        most, limit = self._options.depth, self._options.max_bytes
+        filling = sum(1 for actor in actors if actor.uses_store)
+        depth = most if filling * most * self._result_bytes <= limit else 1
+        held = self._copying + sum(len(a.tasks) for a in self._actors.values() if a.uses_store)
+        if held > 0 and (held + 1) * self._result_bytes > limit:
+            depth = 0
+        return [a for a in actors if len(a.tasks) < (depth if a.uses_store else most)]
 
     def _bind(self) -> None:
         """Send tasks with affinity to the actor of their affinity, or bind it to another one."""
@@ -369,27 +394,52 @@ class Fleet:
             return
         reply = Reply(*future.result())
         del future
-        is_wanted = reply.outcome is TaskOutcome.VALUE and not task.future.done()
         with self._lock:
+            slots = self._claim(actor, reply)
+            if slots is None:
+                # It was given up before, and its tasks were reported or requeued; if not, they are now.
+                self._lose(actor, ActorLostError("the memory of its result was lost"))
+                return
+            is_wanted = reply.outcome is TaskOutcome.VALUE and not task.future.done()
+            copies = 1 if reply.handover is None else 0
             with contextlib.suppress(ValueError):
                 actor.tasks.remove(task)
             actor.heard = self._heard = time.monotonic()
             if is_wanted:
-                nbytes = Payload(*reply.content).nbytes
-                self._result_bytes = max(nbytes, int(0.9 * self._result_bytes))
-                self._copying += 1
+                self._learn_size(actor, Payload(*reply.content).nbytes, reply.handover)
+                self._copying += copies
             self._retire_if_idle(actor)
             self._dispatch()  # Not later: the actor computes during the copy.
         if is_wanted:
             # The store's memory is read-only and must be free for the next result.
             content = own(Payload(*reply.content), allocation.allocate)
-            reply = reply._replace(content=content)
+            for region in () if reply.handover is None else reply.handover.regions:
+                memory = np.frombuffer(slots[region.serial], np.uint8)
+                content.arrays[region.array] = memory[region.offset : region.offset + region.size]
+                del memory
+            reply = reply._replace(content=content, handover=None)
+        slots.clear()
         with self._lock:
             if is_wanted:
-                self._copying -= 1
+                self._copying -= copies
                 self._dispatch()
             capacity = self.capacity
         task.reply(reply._replace(outcome=TaskOutcome(reply.outcome), capacity=capacity))
+
+    def _claim(self, actor: _Actor, reply: Reply) -> dict[int, memoryview] | None:
+        """Return the slots of a reply, by serial number; None if they are gone with the actor."""
+        if reply.handover is None:
+            return {}
+        if self._lender is None or actor.invitation is None:
+            return None
+        return self._lender.claim(actor.invitation, reply.handover.number)
+
+    def _learn_size(self, actor: _Actor, nbytes: int, handover: Handover | None) -> None:
+        if handover is not None:
+            nbytes += sum(region.size for region in handover.regions)
+        if handover is not None or nbytes >= MIN_LOAN_BYTES:
+            actor.uses_store = handover is None
+        self._result_bytes = max(nbytes, int(0.9 * self._result_bytes))
 
     # Actors
 
@@ -425,6 +475,9 @@ class Fleet:
             self._start_failures = 0
             actor.heard = self._heard = time.monotonic()
             actor.pid, actor.host, actor.node = unpack(Payload(*reply.content))
+            if self._lender is not None and actor.node and actor.node == self._cluster.node:
+                actor.invitation = self._lender.invite()
+                actor.handle.call("borrow", *actor.invitation)
             for message in self._definitions.values():
                 if message.affinity is None:
                     actor.handle.call("define", message.number, message.part)
@@ -446,7 +499,12 @@ class Fleet:
             return
         del self._actors[actor.index]
         self._forget_affinities(actor)
-        actor.handle.kill()
+        self._end(actor)
+
+    def _end(self, actor: _Actor) -> None:
+        actor.handle.kill()  # It may be alive and unreachable.
+        if self._lender is not None and actor.invitation is not None:
+            self._lender.revoke(actor.invitation)
 
     def _forget_affinities(self, actor: _Actor) -> None:
         for affinity in actor.affinities:
@@ -459,7 +517,7 @@ class Fleet:
             return
         del self._actors[actor.index]
         self.losses += 1
-        actor.handle.kill()  # It may be alive and unreachable.
+        self._end(actor)
         self._forget_affinities(actor)
         # The loss may be that of a whole node, and then no task is to blame.
         for other in self._actors.values():

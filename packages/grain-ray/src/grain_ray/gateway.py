@@ -2,7 +2,8 @@
 
 A process that joined Ray is ended by Ray when the cluster's head is gone. So the consumer does not join: it
 talks to a gateway as to a local worker process, over a socket and shared memory, and the gateway forwards
-tasks to actors and copies results from the cluster's object store into shared memory, as they are made.
+tasks to actors. Actors on this machine write large results into the gateway's shared memory; those of others
+are copied there from the cluster's object store, as they are made.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from grain.execution.processes.slots import own_slots
 from grain_ray.cluster import Cluster, ClusterUnavailableError
 from grain_ray.cluster_watch import ClusterWatch
 from grain_ray.fleet import Fleet, FleetOptions
 from grain_ray.messages import Definition, Describe, Resize, Submit
 from grain_ray.payload import Payload
+from grain_ray.slot_lender import SUPPORTED, SlotLender
 
 # Exit code of a gateway whose cluster is gone.
 _CLUSTER_LOST = 3
@@ -56,6 +59,7 @@ class GatewayJob:
             dataclasses.replace(self.fleet, max_bytes=limit),
             self.job,
             (self.path, self.environment),
+            _open_lender(),
         )
         if fleet.gone.is_set():
             raise ClusterUnavailableError("The Ray cluster was replaced while it was joined.")
@@ -65,6 +69,17 @@ class GatewayJob:
         watch = ClusterWatch(cluster, fleet)
         threading.Thread(target=_exit_with_cluster, args=(watch,), daemon=True).start()
         return Gateway(fleet)
+
+
+def _open_lender() -> SlotLender | None:
+    """Return what lends this process's slots to actors; None where that is not possible."""
+    slots = own_slots()
+    if slots is None or not SUPPORTED:
+        return None
+    try:
+        return SlotLender(slots)
+    except OSError:  # Without Unix sockets, results travel through Ray.
+        return None
 
 
 def _exit_with_cluster(watch: ClusterWatch) -> None:

@@ -7,6 +7,7 @@ import enum
 from typing import Any, NamedTuple
 
 from grain.execution.processes.error_report import ErrorReport
+from grain_ray.loans import Handover
 from grain_ray.payload import Payload
 
 
@@ -25,11 +26,13 @@ class Reply(NamedTuple):
         outcome: How it ended.
         content: A `Payload`, an `ErrorReport` as a tuple, or a `ActorLoss` as a tuple.
         capacity: Number of actors that are ready, when the gateway sent the reply.
+        handover: The arrays of the payload that an actor wrote into slots of the gateway.
     """
 
     outcome: TaskOutcome
     content: Any
     capacity: int = 0
+    handover: Handover | None = None
 
 
 class ActorLoss(NamedTuple):
@@ -46,9 +49,9 @@ class ActorLoss(NamedTuple):
     started: bool
 
 
-def value_reply(payload: Payload) -> Reply:
+def value_reply(payload: Payload, handover: Handover | None = None) -> Reply:
     """Return the reply with a result."""
-    return Reply(TaskOutcome.VALUE, payload)
+    return Reply(TaskOutcome.VALUE, payload, handover=handover)
 
 
 def error_reply(report: ErrorReport) -> Reply:

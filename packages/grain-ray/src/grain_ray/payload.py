@@ -42,8 +42,15 @@ class Payload(NamedTuple):
         return len(self.stream) + sum(array.nbytes for array in self.arrays)
 
 
-def pack(pickled: Pickled) -> Payload:
+def pack(
+    pickled: Pickled, is_elsewhere: Callable[[int, memoryview], bool] | None = None
+) -> Payload:
     """Return a payload over the memory of a pickle; small buffers are copied, large ones are not.
+
+    Args:
+        pickled: The pickle.
+        is_elsewhere: Called with the number and the memory of each large buffer; returns whether it travels
+            by itself, so that the array with this number is an empty one.
 
     >>> payload = pack(array_pickling.dumps_by_value({"x": np.arange(1000)}))
     >>> unpack(payload)["x"].sum()
@@ -56,7 +63,8 @@ def pack(pickled: Pickled) -> Payload:
     for buffer in pickled.buffers:
         nbytes = buffer.nbytes
         if nbytes >= MIN_SEPARATE_BYTES:
-            arrays.append(np.frombuffer(buffer, np.uint8))
+            elsewhere = is_elsewhere is not None and is_elsewhere(len(arrays), buffer)
+            arrays.append(np.frombuffer(b"" if elsewhere else buffer, np.uint8))
             places.append(BufferPlace(len(arrays) - 1, 0, nbytes, buffer.readonly))
         else:
             joined.append((size, buffer))

@@ -15,9 +15,12 @@ from typing import Any
 from grain.execution.processes import array_pickling
 from grain.execution.processes.bootstrap_guard import set_in_worker
 from grain.execution.processes.error_report import ErrorReport, report
+from grain.memory.allocation import install_allocator
 from grain.memory.malloc import configure_malloc
+from grain_ray.loans import Handover, Invitation, SlotRegion
 from grain_ray.messages import Reply, error_reply, value_reply
 from grain_ray.payload import Payload, own, pack, unpack
+from grain_ray.slot_borrower import SlotBorrower
 
 
 class WorkerActor:
@@ -37,6 +40,7 @@ class WorkerActor:
         self._compute: Callable[[Any], Any] | None = None
         self._failed: dict[int, ErrorReport] = {}
         self._dump = array_pickling.Dumper()
+        self._borrower: SlotBorrower | None = None
         os.environ.update(environment)
         sys.path += [entry for entry in path if entry not in sys.path and os.path.isdir(entry)]
 
@@ -52,7 +56,7 @@ class WorkerActor:
             self._compute = loaded.start(self._index, self._count)
         except BaseException as error:
             return error_reply(report(error, where=f"{self._where}, {where}"))
-        return value_reply(pack(self._dump((os.getpid(), socket.gethostname(), _node_address()))))
+        return value_reply(pack(self._dump((os.getpid(), socket.gethostname(), node_address()))))
 
     def ping(self) -> None:
         """Return, which shows that the actor is alive."""
@@ -66,9 +70,24 @@ class WorkerActor:
             failed = self._failed.get(arguments[0]) if self._failed else None
             if failed is not None:
                 return error_reply(failed)
-            return value_reply(pack(self._dump(compute(arguments))))
+            pickled = self._dump(compute(arguments))
+            if self._borrower is None:
+                return value_reply(pack(pickled))
+            return _placed_reply(pickled, self._borrower)
         except BaseException as error:
+            if self._borrower is not None:
+                self._borrower.forget()
             return error_reply(report(error, where=self._where))
+
+    def borrow(self, address: str, token: str) -> None:
+        """Write results into slots of the gateway from now on, if it is on this machine."""
+        try:
+            borrower = SlotBorrower(Invitation(address, token))
+        except (OSError, EOFError):
+            return  # Another machine, or another namespace: results travel through Ray.
+        self._borrower = borrower
+        self._dump = array_pickling.Dumper(borrower.allocate)
+        install_allocator(borrower.allocate)
 
     def define(self, number: int, part: bytes) -> None:
         """Add a part of the pipeline; its error is that of every task on it."""
@@ -88,7 +107,30 @@ class WorkerActor:
             return  # The part is gone; an error of its `close` has no consumer.
 
 
-def _node_address() -> str:
+def _placed_reply(pickled: array_pickling.Pickled, borrower: SlotBorrower) -> Reply:
+    """Return the reply with a result whose large arrays are in slots, as far as there are some."""
+    regions: list[SlotRegion] = []
+
+    def place(number: int, buffer: memoryview) -> bool:
+        region = borrower.place(number, buffer)
+        if region is not None:
+            regions.append(region)
+        return region is not None
+
+    payload = pack(pickled, place)
+    if not regions:
+        return value_reply(payload)
+    # Only now is nothing left of the result here but what the user's code keeps: the slots are returned.
+    pickled.buffers.clear()
+    number = borrower.hand_over()
+    if number is not None:
+        return value_reply(payload, Handover(number, regions))
+    for region in regions:
+        payload.arrays[region.array] = borrower.memory_of(region)
+    return value_reply(payload)
+
+
+def node_address() -> str:
     """Return the address where this node of Ray accepts connections; "" where that is not known."""
     ray = sys.modules.get("ray")
     if ray is None or not ray.is_initialized():

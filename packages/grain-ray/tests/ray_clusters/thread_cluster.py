@@ -68,6 +68,7 @@ class ThreadCluster:
 
     def __init__(self, store_bytes: int = 1 << 30, is_gone: Callable[[], bool] = lambda: False):
         self.store_bytes = store_bytes
+        self.node = ""
         self._is_gone = is_gone
         self.started: list[tuple[int, ThreadActor]] = []
         self.closed = False

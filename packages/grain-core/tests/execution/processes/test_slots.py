@@ -44,6 +44,49 @@ def pass_updates(slots, views):
         views.update(index, capacity, OwnedDescriptor(fd) if capacity else None)
 
 
+def test_another_process_writes_into_a_shared_slot(ends):
+    slots, views, _ = ends
+    before = descriptors()
+    shared = slots.take_shared(MB)
+    pass_updates(slots, views)
+    written = segments.map_shared(shared.fd, shared.memory.nbytes)  # As the other process maps it.
+    written[:3] = b"abc"
+    index, offset = slots.slot_of(shared.memory)
+    slots.lend(index)
+    assert bytes(views.lease(index)[offset : offset + 3]) == b"abc"
+    serial = shared.serial
+    del shared
+    again = slots.take_shared(MB)
+    assert again.serial == serial
+    # A slot that was made for this process alone is not shared later.
+    slots.take(MB)
+    known = slots.serials()
+    assert slots.take_shared(MB).serial not in known
+    del again, written
+    slots.close()
+    views.close()
+    assert descriptors() == before
+
+
+def test_a_retired_slot_is_freed_and_never_taken_again(ends):
+    slots, views, lending = ends
+    shared = slots.take_shared(8 * MB)
+    pass_updates(slots, views)
+    index, _ = slots.slot_of(shared.memory)
+    slots.lend(index)
+    theirs = np.frombuffer(views.lease(index), np.uint8)
+    slots.retire(shared.serial)
+    written, serial = shared.memory[:], shared.serial
+    del shared, written
+    assert slots.take(MB) is None  # The receiver has it, so its memory and its number are in use.
+    assert serial in slots.serials()
+    del theirs
+    assert not lending.lent[index]
+    assert slots.take_shared(8 * MB).serial != serial
+    assert serial not in slots.serials()
+    slots.retire(serial)  # It is gone: nothing to do.
+
+
 def test_a_slot_is_free_only_when_both_sides_have_let_go(ends):
     slots, views, lending = ends
     mine = slots.allocate(MB, np.uint8)

@@ -5,13 +5,18 @@ free when the receiver has returned it and the sender holds no array over it eit
 in the `SlotTable` records the loan: the sender sets it, the receiver clears it, and neither waits for the
 other. Nothing here blocks: when no slot is free and none can be created, arrays travel over the socket.
 
-Lifetime: arrays over a slot keep its mapping alive after pool, views and worker are gone. A fork of
-    either process
-must not return slots, so leases remember the process they belong to.
+A sender may let other processes of its machine write for it (`take_shared`): it passes them the descriptor
+of a slot, and keeps the memory that it took until they have written and hold no array over the slot. A slot
+whose writer was lost is retired: that process may still write, so the slot is never taken again.
+
+Lifetime: arrays over a slot keep its mapping alive after pool, views and worker are gone. A fork of either
+process must not return slots, so leases remember the process they belong to.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 import os
 import threading
@@ -40,13 +45,34 @@ class SlotUpdate(NamedTuple):
     fd: int
 
 
+class SharedSlot(NamedTuple):
+    """A slot that was taken for another process; the serial number is that of no other slot, ever."""
+
+    serial: int
+    memory: memoryview
+    fd: segments.OwnedDescriptor
+
+
 class Slot:
     """One segment of the sender."""
 
-    __slots__ = ("address", "capacity", "index", "last_taken", "lease", "memory")
+    __slots__ = (
+        "address",
+        "capacity",
+        "fd",
+        "index",
+        "last_taken",
+        "lease",
+        "memory",
+        "retired",
+        "serial",
+    )
 
-    def __init__(self, index: int, memory: memoryview) -> None:
+    def __init__(self, index: int, serial: int, memory: memoryview) -> None:
         self.index = index
+        self.serial = serial
+        self.fd: segments.OwnedDescriptor | None = None  # of slots for other processes only
+        self.retired = False
         self.memory = memory
         self.capacity = memory.nbytes
         self.address: int = _lease(memory).ctypes.data
@@ -78,6 +104,7 @@ class SlotPool:
         self._bytes = 0
         self._updates: list[SlotUpdate] = []
         self._takes = 0
+        self._serials = itertools.count(1)
         self._lock = threading.Lock()
 
     def allocate(self, shape: Shape, dtype: DTypeLike) -> NDArray[Any]:
@@ -100,14 +127,41 @@ class SlotPool:
             return None
         with self._lock:
             slot = self._free_slot(nbytes)
-            if slot is None:
+            return None if slot is None else self._use(slot)
+
+    def take_shared(self, nbytes: int) -> SharedSlot | None:
+        """Return a free slot that another process can map, or None if no slot is available.
+
+        The slot is not free again before its memory here and all arrays over it are gone; the caller knows
+        how long the other process needs it.
+        """
+        if os.getpid() != self._owner:
+            return None
+        with self._lock:
+            slot = self._free_slot(nbytes, shared=True)
+            if slot is None or slot.fd is None:
                 return None
-            self._takes += 1
-            slot.last_taken = self._takes
-            lease = _lease(slot.memory)
-            slot.lease = weakref.ref(lease)
-            if self._takes % self._trim_interval == 0:
-                self._trim()
+            return SharedSlot(slot.serial, self._use(slot), slot.fd)
+
+    def retire(self, serial: int) -> None:
+        """Never take a slot again, because another process may still write to it."""
+        with self._lock:
+            for slot in self._slots.values():
+                if slot.serial == serial:
+                    slot.retired = True
+
+    def serials(self) -> set[int]:
+        """Return the serial numbers of all slots that exist."""
+        with self._lock:
+            return {slot.serial for slot in self._slots.values()}
+
+    def _use(self, slot: Slot) -> memoryview:
+        self._takes += 1
+        slot.last_taken = self._takes
+        lease = _lease(slot.memory)
+        slot.lease = weakref.ref(lease)
+        if self._takes % self._trim_interval == 0:
+            self._trim()
         return memoryview(lease)
 
     def slot_of(self, buffer: memoryview) -> tuple[int, int] | None:
@@ -142,13 +196,15 @@ class SlotPool:
         self._slots.clear()
         self._budget = 0
 
-    def _free_slot(self, nbytes: int) -> Slot | None:
+    def _free_slot(self, nbytes: int, *, shared: bool = False) -> Slot | None:
         fitting: Slot | None = None
         others: list[Slot] = []
-        for slot in self._slots.values():
+        for slot in list(self._slots.values()):
             if not self._is_free(slot):
                 continue
-            if slot.capacity < nbytes:
+            if slot.retired:
+                self._drop(slot)
+            elif slot.capacity < nbytes or (shared and slot.fd is None):
                 others.append(slot)
             elif fitting is None:
                 fitting = slot
@@ -160,9 +216,9 @@ class SlotPool:
         # A much larger slot is used only if a fitting one cannot be created.
         if fitting is not None and fitting.capacity <= 4 * max(nbytes, MIN_SLOT_BYTES):
             return fitting
-        return self._create(_rounded(nbytes), others) or fitting
+        return self._create(_rounded(nbytes), others, shared) or fitting
 
-    def _create(self, size: int, replaceable: list[Slot]) -> Slot | None:
+    def _create(self, size: int, replaceable: list[Slot], shared: bool) -> Slot | None:
         if self.failure is not None or self.table.refused or len(self._updates) >= _MAX_UPDATES:
             return None
         replaceable.sort(key=lambda slot: slot.last_taken, reverse=True)
@@ -181,7 +237,10 @@ class SlotPool:
         except OSError as error:
             self.failure = error
             return None
-        slot = Slot(index, memory)
+        slot = Slot(index, next(self._serials), memory)
+        if shared:
+            with contextlib.suppress(OSError):  # Too many open files: it is a slot of this process.
+                slot.fd = segments.OwnedDescriptor(os.dup(fd))
         self._slots[index] = slot
         self._bytes += size
         self._updates.append(SlotUpdate(index, size, fd))
@@ -207,6 +266,20 @@ class SlotPool:
         for slot in list(self._slots.values()):
             if slot.last_taken < horizon and self._is_free(slot):
                 self._drop(slot)
+
+
+_own_slots: SlotPool | None = None
+
+
+def install_own_slots(pool: SlotPool) -> None:
+    """Record the slots in which this worker process sends its results."""
+    global _own_slots
+    _own_slots = pool
+
+
+def own_slots() -> SlotPool | None:
+    """Return the slots in which this worker process sends its results; None if it is no worker."""
+    return _own_slots
 
 
 class SlotViews:

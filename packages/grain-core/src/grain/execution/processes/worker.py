@@ -46,7 +46,7 @@ from grain.execution.processes.control import (
 )
 from grain.execution.processes.framing import Frame, FrameKind
 from grain.execution.processes.memory_limit import MemoryLimit
-from grain.execution.processes.slots import explain_failure
+from grain.execution.processes.slots import explain_failure, install_own_slots
 from grain.execution.processes.stack_signal import STACK_SIGNAL
 from grain.memory import allocation
 from grain.memory.malloc import configure_malloc
@@ -149,6 +149,7 @@ class Worker:
             job = setup.load_job()
             where = "starting the job"
             set_in_worker()
+            install_own_slots(self._channel.slots)
             allocation.install_allocator(self._channel.slots.allocate)
             self._handle = job.start(self._index, self._count)
             if self._memory is not None:
