@@ -201,9 +201,7 @@ class _SharedWork:
         self.results: dict[int, tuple[Any, BaseException | None]] = {}
         self._order = 0
         # Where each thread waits; an item says that there are new tasks, or the end.
-        self._waiting: list[queue.SimpleQueue[Any]] = [
-            queue.SimpleQueue() for _ in range(capacity)
-        ]
+        self._waiting: list[queue.SimpleQueue[Any]] = [queue.SimpleQueue() for _ in range(capacity)]
         self.stopped = StopSignal(pool, *self._waiting)
         # For any worker, and for each of them; entries are (order, ticket, task).
         self._shared: collections.deque[tuple[int, int, Any]] = collections.deque()
