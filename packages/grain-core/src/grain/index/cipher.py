@@ -100,8 +100,9 @@ def mix_words(x: WordArray, word: int) -> WordArray:
 
 
 @functools.lru_cache(maxsize=16)
-def _mixed_words(word: int) -> WordArray:
-    return mix_words(np.arange(1 << word, dtype=np.uint32), word)
+def _mixed_words(word: int) -> IndexArray:
+    # As wide as an index: a lookup of other integers converts them first, which takes longer than itself.
+    return mix_words(np.arange(1 << word, dtype=np.uint32), word).astype(np.int64)
 
 
 @functools.lru_cache(maxsize=16)
@@ -112,29 +113,41 @@ def _mixed_words_for_ints(word: int) -> array.array[int]:
 def encrypt(values: IndexArray, word: int, keys: Any) -> IndexArray:
     """Encrypt each value once; a key is an int, or an array with one key per value."""
     mask = (1 << word) - 1
+    if word <= _LOOKUP_BITS:
+        return _encrypt_by_lookup(values, word, [key & mask for key in keys])
     keys = [
         (key & mask).astype(np.uint32) if isinstance(key, np.ndarray) else np.uint32(key & mask)
         for key in keys
     ]
     left = (values >> word).astype(np.uint32)
     right = (values & mask).astype(np.uint32)
-    if word <= _LOOKUP_BITS:
-        mixed = _mixed_words(word)
-        for first, second in zip(keys[0::2], keys[1::2], strict=True):
-            left ^= mixed[right]
-            left ^= first
-            right ^= mixed[left]
-            right ^= second
-    else:
-        for first, second in zip(keys[0::2], keys[1::2], strict=True):
-            left ^= mix_words(right, word)
-            left ^= first
-            right ^= mix_words(left, word)
-            right ^= second
+    for first, second in zip(keys[0::2], keys[1::2], strict=True):
+        left ^= mix_words(right, word)
+        left ^= first
+        right ^= mix_words(left, word)
+        right ^= second
     result: IndexArray = left.astype(np.int64)
     result <<= word
     result |= right
     return result
+
+
+def _encrypt_by_lookup(values: IndexArray, word: int, keys: Sequence[Any]) -> IndexArray:
+    """Encrypt values of few bits with the table of mixed words; keys have `word` bits."""
+    mixed = _mixed_words(word)
+    left, right = values >> word, values & ((1 << word) - 1)
+    found = np.empty_like(left)
+    for first, second in zip(keys[0::2], keys[1::2], strict=True):
+        # All words are inside the table; clipping them is faster than a check, which copies `found`.
+        mixed.take(right, out=found, mode="clip")
+        left ^= found
+        left ^= first
+        mixed.take(left, out=found, mode="clip")
+        right ^= found
+        right ^= second
+    left <<= word
+    left |= right
+    return left
 
 
 @functools.lru_cache(maxsize=1024)
