@@ -174,7 +174,7 @@ class Policy:
     # Memory.
 
     # Buffers of freed arrays kept for reuse: how many, how many bytes, and the smallest.
-    pooled_buffers: int = 2
+    pooled_buffers: int = 4
     pooled_bytes: int = 128 << 20
     min_pooled_bytes: int = 256 << 10
 

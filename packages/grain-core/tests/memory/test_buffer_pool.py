@@ -54,6 +54,15 @@ def test_sizes_that_are_alike_share_memory_and_others_do_not():
     assert other.ctypes.data != address
 
 
+def test_batches_that_are_dropped_together_leave_their_memory_to_the_next():
+    pool = BufferPool()
+    ready = [pool.take(MIB) for _ in range(4)]
+    addresses = {array.ctypes.data for array in ready}
+    del ready
+    following = [pool.take(MIB) for _ in range(4)]
+    assert {array.ctypes.data for array in following} == addresses
+
+
 def test_what_is_kept_is_bounded_and_the_newest_stays():
     pool = BufferPool(max_buffers=2, max_bytes=5 * MIB)
     arrays = [pool.take(MIB) for _ in range(10)]

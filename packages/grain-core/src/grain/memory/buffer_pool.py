@@ -44,7 +44,8 @@ class BufferPool:
 
     Args:
         max_buffers: Most unused buffers that are kept; the policy's by default. One batch is with the
-            consumer while the next is filled, so more than one unused buffer is rare.
+            consumer while the next is filled, so more than one unused buffer is rare without threads. With
+            them, the consumer drops several batches that were ready before a thread runs again.
         max_bytes: Most bytes of unused buffers that are kept; the policy's by default.
 
     >>> pool = BufferPool()
