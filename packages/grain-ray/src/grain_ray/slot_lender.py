@@ -174,7 +174,7 @@ class SlotLender:
                     borrower.mapped.add(serial)
             del (
                 taken
-            )  # The slot is free when the actor has returned it, not when this thread goes on.
+            )  # The slot is free when the actor has returned it, not when this thread continues.
             dropped = borrower.mapped - self._slots.serials()
             borrower.mapped -= dropped
         send(connection, Answer(serial, size, number, tuple(dropped)), fd)
