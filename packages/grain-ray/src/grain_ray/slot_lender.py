@@ -172,9 +172,8 @@ class SlotLender:
                 if serial not in borrower.mapped:
                     fd = taken.fd
                     borrower.mapped.add(serial)
-            del (
-                taken
-            )  # The slot is free when the actor has returned it, not when this thread continues.
+            # The slot is free when the actor has returned it, not when this thread continues.
+            del taken
             dropped = borrower.mapped - self._slots.serials()
             borrower.mapped -= dropped
         send(connection, Answer(serial, size, number, tuple(dropped)), fd)
