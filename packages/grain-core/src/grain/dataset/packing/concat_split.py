@@ -245,13 +245,12 @@ class _Joined:
             ends.append(fitting)
         if not whole and not some:
             return slices
-        values = layout.fitted(list(values), self._fillers)
-        pieces = [
-            value[start:end] for value, (start, _), end in zip(values, slices, ends, strict=True)
-        ]
-        self._row.add(used, pieces)
-        for feature, piece in enumerate(pieces):
-            used[feature] += len(piece)
+        row, values = self._row, layout.fitted(values, self._fillers)
+        for feature, end in enumerate(ends):
+            start = slices[feature][0]
+            row.starts[feature].append(used[feature])
+            row.pieces[feature].append(values[feature][start:end])
+            used[feature] += end - start
         if whole:
             return None
         return tuple(

@@ -267,22 +267,22 @@ class Row:
 def _marks(length: int, starts: list[int], sizes: list[int], numbers: Array) -> tuple[Array, Array]:
     """Return segment ids and positions of sequences at some cells of a row."""
     ids, positions = np.empty(length, np.int32), np.empty(length, np.int32)
-    end = starts[-1] + sizes[-1] if starts else 0
-    if len(starts) >= _MANY_PIECES and sum(sizes) == end:
+    segment = at = 0
+    if len(starts) >= _MANY_PIECES and sum(sizes) == starts[-1] + sizes[-1]:
+        at = starts[-1] + sizes[-1]
         counts = np.array(sizes)
-        np.subtract(numbers[:end], np.repeat(starts, counts), out=positions[:end])
-        ids[:end] = np.repeat(np.arange(1, len(starts) + 1, dtype=np.int32), counts)
+        np.subtract(numbers[:at], np.repeat(starts, counts), out=positions[:at])
+        ids[:at] = np.repeat(np.arange(1, len(starts) + 1, dtype=np.int32), counts)
     else:
-        segment = at = 0
         for start, size in zip(starts, sizes, strict=True):
-            segment += 1  # noqa: SIM113 - one name less to unpack
+            segment += 1
             if start > at:
                 ids[at:start] = positions[at:start] = 0
             at = start + size
             ids[start:at] = segment
             positions[start:at] = numbers[:size]
-    if end < length:
-        ids[end:] = positions[end:] = 0
+    if at < length:
+        ids[at:] = positions[at:] = 0
     return ids, positions
 
 
