@@ -98,17 +98,23 @@ def test_the_next_call_after_an_interrupt_may_be_any(name: str, mode: str) -> No
     assert boundary > 1
 
 
-def test_a_dropped_iterator_ends_its_workers_in_spite_of_interrupts() -> None:
+def all_boundaries_passed(name: str, mode: str, boundary: int) -> bool:
+    """Drop an iterator with an interrupt; return whether the drop has fewer boundaries."""
     before = interrupts.held()
+    iterators = [iter(build(name, mode))]
+    iterators[0].start_prefetch()
+    next(iterators[0])
+    injector = interrupts.Injector([boundary])
+    tally = interrupts.Tally()
+    with interrupts.counting_swallowed(tally), contextlib.suppress(KeyboardInterrupt):
+        injector(iterators.clear)
+    assert not interrupts.wait_for_release(before), injector.fired
+    return injector.left_over
+
+
+def test_a_dropped_iterator_ends_its_workers_in_spite_of_interrupts() -> None:
     for boundary in range(1, 200, 7):
-        iterators = [iter(build("range", "workers"))]
-        next(iterators[0])
-        injector = interrupts.Injector([boundary])
-        tally = interrupts.Tally()
-        with interrupts.counting_swallowed(tally), contextlib.suppress(KeyboardInterrupt):
-            injector(iterators.clear)
-        assert not interrupts.wait_for_release(before), injector.fired
-        if injector.left_over:
+        if all_boundaries_passed("range", "workers", boundary):
             break
     assert boundary > 1
 
@@ -126,17 +132,9 @@ DROPPED = {
 
 @pytest.mark.parametrize("name", DROPPED)
 def test_a_dropped_iterator_ends_its_threads_in_spite_of_interrupts(name) -> None:
-    before, boundary, left_over = interrupts.held(), 1, False
-    while not left_over:
-        iterators = [iter(build(name, DROPPED[name]))]
-        iterators[0].start_prefetch()
-        next(iterators[0])
-        injector = interrupts.Injector([boundary])
-        tally = interrupts.Tally()
-        with interrupts.counting_swallowed(tally), contextlib.suppress(KeyboardInterrupt):
-            injector(iterators.clear)
-        assert not interrupts.wait_for_release(before), injector.fired
-        left_over, boundary = injector.left_over, boundary + 1
+    boundary = 1
+    while not all_boundaries_passed(name, DROPPED[name], boundary):
+        boundary += 1
 
 
 def test_threads_that_do_not_pay_off_end_in_spite_of_interrupts() -> None:
