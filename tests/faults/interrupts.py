@@ -21,6 +21,7 @@ import signal
 import sys
 import sysconfig
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -316,6 +317,12 @@ def counting_swallowed(tally: Tally) -> Iterator[None]:
         sys.unraisablehook = before
 
 
+def _innermost(error: BaseException, count: int = 4) -> list[str]:
+    """Return the innermost frames of an error: an interpreter's error says nothing about its cause."""
+    frames = traceback.extract_tb(error.__traceback__)[-count:]
+    return [f"{os.path.basename(f.filename)}:{f.lineno} {f.name}" for f in frames]
+
+
 def play(
     make: Callable[[], Any],
     stream: Stream,
@@ -349,7 +356,7 @@ def play(
     except KeyboardInterrupt:
         raise  # A real one.
     except BaseException as error:
-        failure = f"{type(error).__name__}: {error}"
+        failure = f"{type(error).__name__}: {error} {_innermost(error)}"
     tally.rounds += 1
     tally.boundaries += injector.seen
     tally.interrupts += len(injector.fired)
