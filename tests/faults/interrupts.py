@@ -88,7 +88,9 @@ class Injector:
         """Call a function of the library, and interrupt it when its boundary comes."""
         if self._left is None:
             return function(*arguments)
-        sys.setprofile(self._hook)
+        # Kept here: CPython 3.11 calls a hook that an interrupt in a weakref's callback has freed.
+        hook = self._hook
+        sys.setprofile(hook)
         try:
             return function(*arguments)
         finally:
