@@ -246,11 +246,12 @@ def _next_after_the_end_of_a_zip(found: Found) -> bool:
 def _empty_batch_at_the_end(found: Found) -> bool:
     sizes = re.findall(r'"\$nd": \["\w+", \[(\d+)', json.dumps(found.there))
     kinds = [kind for kind, *_ in found.program.get("iter", {}).get("steps", [])]
-    repeated = "rebatch" in kinds and "repeat" in kinds[kinds.index("rebatch") :]
+    after = kinds[kinds.index("rebatch") :] if "rebatch" in kinds else []
+    continued = not {"repeat", "interleave"}.isdisjoint(after)
     return (
         "rebatch" in found.kinds
         and found.place.startswith("resumed there")
-        and (found.here == _END or repeated)
+        and (found.here == _END or continued)
         and set(sizes) == {"0"}
     )
 
