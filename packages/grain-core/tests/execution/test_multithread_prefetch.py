@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import grain
+from grain.execution.interleave_opener import ThreadsAhead
 from grain.execution.multithread_prefetch import MultithreadPrefetchIterDataset
 from grain.experimental import multithread_prefetch
 
@@ -132,6 +133,16 @@ def test_large_elements_of_a_threaded_boundary_are_bounded_in_bytes(
             next(iterator)
             # The own buffer of four, eight elements that fit into the bytes, and the taken block.
             assert len(made) <= taken + 1 + 4 + 8 + 4
+
+
+def test_an_interleave_adds_no_thread_to_elements_that_are_prefetched_already(
+    reading_threads: Callable[[], Any],
+) -> None:
+    """Otherwise a second buffer holds more elements than allowed, and dropping it computes them again."""
+    del reading_threads
+    with iter(MultithreadPrefetchIterDataset(numbers(9), 2, 2)) as iterator:
+        next(iterator)
+        assert ThreadsAhead().reading(iterator, 4, lambda seconds: None) is iterator
 
 
 def test_a_closed_or_dropped_iterator_ends_its_threads(

@@ -1,14 +1,12 @@
 """Threads that open and read the datasets of an interleave ahead of the consumer.
 
-Opening: `ThreadOpener` runs jobs in the order of submission; a thread lives as long as there are jobs.
-    The consumer takes
-the result of a job by the number of its dataset, and blocks until it is there. An error of a job is
-raised by `take`. Results that are not taken are closed. Threads hold the job queue but not the opener, so
-that dropping it stops them.
+Opening: `ThreadOpener` runs jobs in the order of submission; a thread lives as long as there are jobs. The
+consumer takes the result of a job by the number of its dataset, and blocks until it is there. An error of a
+job is raised by `take`. Results that are not taken are closed. Threads hold the job queue but not the
+opener, so that dropping it stops them.
 
 Reading: `ThreadsAhead.reading` puts a prefetch thread under a cycle slot and reports how long elements
-    take, so that
-the interleave can take the thread away again (`back`), at the consumer's position.
+take, so that the interleave can take the thread away again (`back`), at the consumer's position.
 """
 
 from __future__ import annotations
@@ -40,8 +38,14 @@ class ThreadsAhead:
     def reading(
         self, iterator: DatasetIterator[Any], size: int, note: Callable[[float], None]
     ) -> DatasetIterator[Any]:
-        """Return the iterator prefetched by a thread; unchanged if it is prefetched already."""
-        if isinstance(iterator, ThreadPrefetchDatasetIterator):
+        """Return the iterator prefetched by a thread; unchanged if it is prefetched already.
+
+        A second buffer would hold more elements than the first one allows, and taking its thread away
+        would discard those of both.
+        """
+        if isinstance(iterator, ThreadPrefetchDatasetIterator) or getattr(
+            iterator, "computes_elsewhere", False
+        ):
             return iterator
         return _TimedPrefetchIterator(iterator, size, note)
 
