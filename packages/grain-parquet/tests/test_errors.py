@@ -179,6 +179,20 @@ def test_damage_inside_of_a_page_is_found_where_the_file_has_checksums(tmp_path,
         read(path)
 
 
+@pytest.mark.parametrize("name", [b"number", b"field"])
+@pytest.mark.parametrize("read", READS.values(), ids=list(READS))
+def test_a_damaged_name_of_a_column_is_found_though_footers_have_no_checksum(tmp_path, read, name):
+    path = tmp_path / "a.parquet"
+    table = pa.table({"number": np.arange(40), "nested": [{"field": 1.0}] * 40})
+    pq.write_table(table, path, store_schema=False)
+    read(str(path))
+    path.write_bytes(path.read_bytes().replace(name, name.swapcase(), 1))
+    with pytest.raises(
+        ParquetFileError, match=rf"a\.parquet.*{name.decode().upper()}.*first row group"
+    ):
+        read(str(path))
+
+
 @pytest.mark.parametrize(
     ("read", "nested"),
     # Lists of text do not stack.

@@ -151,7 +151,26 @@ def _parquet(raw: Any, **options: Any) -> pq.ParquetFile:
     # the buffered data takes; on a local disk it is not.
     options.setdefault("pre_buffer", not isinstance(raw, str))
     options.setdefault("page_checksum_verification", True)
-    return pq.ParquetFile(raw, **options)
+    file = pq.ParquetFile(raw, **options)
+    try:
+        _check_column_names(file.metadata)
+    except BaseException:
+        file.close()  # A remote file is closed by its owner.
+        raise
+    return file
+
+
+def _check_column_names(metadata: pq.FileMetaData) -> None:
+    """Compare the two places of a footer, which has no checksum, that name the columns."""
+    if not metadata.num_row_groups:
+        return
+    schema, group = metadata.schema, metadata.row_group(0)
+    for number in range(metadata.num_columns):
+        in_schema, in_group = schema.column(number).path, group.column(number).path_in_schema
+        if in_schema != in_group:
+            raise pa.ArrowInvalid(
+                f"The schema names column {number} {in_schema!r}, its first row group {in_group!r}."
+            )
 
 
 def _footer_digest(file: Any) -> str:
