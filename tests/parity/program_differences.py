@@ -188,9 +188,10 @@ def _different_structures_in_a_batch(found: Found) -> bool:
 
 @expected("a rebatch of batches with different structures, of different lengths, or empty")
 def _uneven_rebatch(found: Found) -> bool:
-    empty = found.says_there("starting batch size of 0") and not found.fails_here()
+    not_joined = ("starting batch size of 0", "leaves for PyTreeDef")
     return "rebatch" in found.kinds and (
-        empty or found.says_here("RebatchIterDataset cannot join batches")
+        found.says_here("RebatchIterDataset cannot join batches")
+        or (not found.fails_here() and any(map(found.says_there, not_joined)))
     )
 
 
