@@ -182,8 +182,9 @@ def _none_first_in_a_batch(found: Found) -> bool:
 
 @expected("numbers and dictionaries in one batch")
 def _different_structures_in_a_batch(found: Found) -> bool:
-    # The first structure is a leaf.
-    return found.says_here("same structure but got: '") and not found.fails_there()
+    # The first structure is a leaf: its text is in quotes.
+    leaf_first = any(found.says_here(f"same structure but got: {quote}") for quote in "'\"")
+    return leaf_first and not found.fails_there()
 
 
 @expected("a rebatch of batches with different structures, of different lengths, or empty")
