@@ -491,8 +491,9 @@ continue, it raises an error that says why; the state is then that of the last e
 fault, the state is compared after every element, and the rest is read once more from one of these
 states."""
 DAMAGE_TEXT = """\
-Flipped bits, zeros, noise, and parts that are cut, missing or doubled. Files without checksums may
-give other data; files with checksums may not, and every error names the file."""
+Flipped bits, zeros, noise, and parts that are cut, missing or doubled. Bytes without a checksum, such as
+the footer of a Parquet file, may give other data; bytes with one may not, and every error names the
+file."""
 GARBAGE_TEXT = """\
 States with wrong types, missing fields, numbers far outside, and parts of other pipelines' states.
 A state that is refused leaves the iterator where it was."""
