@@ -250,11 +250,10 @@ def _empty_batch_at_the_end(found: Found) -> bool:
     kinds = [kind for kind, *_ in found.program.get("iter", {}).get("steps", [])]
     after = kinds[kinds.index("rebatch") :] if "rebatch" in kinds else []
     continued = not {"repeat", "interleave"}.isdisjoint(after)
+    empty = set(sizes) == {"0"} and (found.here == _END or continued)
+    joined = found.says_there("must have same number of dimensions") and not found.fails_here()
     return (
-        "rebatch" in found.kinds
-        and found.place.startswith("resumed there")
-        and (found.here == _END or continued)
-        and set(sizes) == {"0"}
+        "rebatch" in found.kinds and found.place.startswith("resumed there") and (empty or joined)
     )
 
 
