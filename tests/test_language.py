@@ -42,14 +42,22 @@ PATTERN = re.compile(
 
 
 def tracked_files() -> list[pathlib.Path]:
-    """Return the text files of the repository, those not yet committed included."""
+    """Return the text files of the repository, those not yet committed included.
+
+    A virtual environment in the checkout, whatever its name, is not part of it.
+    """
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("needs a git checkout")
     paths = [ROOT / name for name in listed.stdout.split("\0") if name]
-    return [path for path in paths if path.suffix in SUFFIXES and path.is_file()]
+    environments = {path.parent for path in paths if path.name == "pyvenv.cfg"}
+    return [
+        path
+        for path in paths
+        if path.suffix in SUFFIXES and path.is_file() and environments.isdisjoint(path.parents)
+    ]
 
 
 def banned_words(text: str) -> list[tuple[int, str]]:
