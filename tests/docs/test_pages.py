@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import textwrap
 
 import pytest
@@ -28,11 +29,18 @@ TOO_LARGE = {"torch"}
 
 
 def run_page(page: pathlib.Path, folder: pathlib.Path) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"JAX_PLATFORMS": "cpu", "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, str(RUNNER), str(page)]
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=110
-    )
+    # Pages create temporary folders, which their readers may want to look at.
+    with tempfile.TemporaryDirectory() as temporary:
+        settings = {"JAX_PLATFORMS": "cpu", "HF_HUB_OFFLINE": "1", "TMPDIR": temporary}
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env=os.environ | settings,
+            capture_output=True,
+            text=True,
+            timeout=110,
+        )
 
 
 def page_of(folder: pathlib.Path, text: str) -> pathlib.Path:

@@ -286,7 +286,12 @@ def _refused_threads(allowed: int, count: Callable[[], None]) -> Iterator[None]:
 
 def transient_error(current: Round) -> None:
     """Let a function below a batch fail once, in a worker or here."""
-    flag = Path(tempfile.mkdtemp()) / "failed"
+    with tempfile.TemporaryDirectory() as folder:
+        _fail_once(current, Path(folder) / "failed")
+
+
+def _fail_once(current: Round, flag: Path) -> None:
+    """Read a stream with an element that fails unless a file exists, which it creates first."""
     position = current.rng.randrange(24)
     stream = _streams.setdefault(
         "transient", record(grain.MapDataset.range(24).to_iter_dataset(INLINE).batch(5))

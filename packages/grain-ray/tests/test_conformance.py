@@ -37,7 +37,9 @@ class OnThreads:
         return RayPool(job, options, name_owner=name_owner)
 
 
-folder = pathlib.Path(tempfile.mkdtemp())
+# Removed when the process ends: cases are made before the first test.
+temporary = tempfile.TemporaryDirectory()
+folder = pathlib.Path(temporary.name)
 (folder / "up").touch()
 
 
