@@ -239,3 +239,40 @@ def test_no_call_into_a_device_starts_after_exit_has_waited():
         assert started.wait(30)
     """)
     assert (done.returncode, done.stdout, done.stderr) == (0, "0 1 2 ", "")
+
+
+@pytest.mark.parametrize("at_exit", ["frees", "is parked"])
+def test_what_a_thread_frees_on_a_device_is_freed_completely_or_not_at_all(at_exit):
+    done = run("""
+        import atexit
+        from grain._policy import current_policy, install_policy
+        from grain.execution.thread_shutdown import start_thread
+
+        install_policy(current_policy().replace(thread_join_seconds=0.01))
+        leave = threading.Event()
+        parked = AT_EXIT == "is parked"
+
+        class OnDevice:
+            def __del__(self):
+                started.set()
+                os.write(1, b"freeing ")
+                time.sleep(0.2)
+                os.write(1, b"freed ")
+
+        def target(array):
+            if parked:
+                started.set()
+                leave.wait()
+
+        def after_the_wait():
+            leave.set()
+            thread.join()
+            time.sleep(0.1)
+            os.write(1, b"exits")
+
+        atexit.register(after_the_wait)  # Called after the wait for the threads.
+        thread = start_thread("frees", lambda: None, target, OnDevice())
+        assert started.wait(30)
+    """.replace("AT_EXIT", repr(at_exit)))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == ("exits" if at_exit == "is parked" else "freeing freed exits")

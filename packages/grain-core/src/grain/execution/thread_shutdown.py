@@ -88,13 +88,27 @@ class BackgroundThread:
 
     def _run(self) -> None:
         self._ident = threading.get_ident()
+        _background.add(self._ident)
         try:
             self._target(*self._arguments)
         finally:
-            # What the arguments hold must not live as long as this object.
-            del self._target, self._arguments
-            self._ended = True
-            self._running.release()
+            # What these refer to must not live as long as this object. It may include arrays on a device,
+            # which are freed by the device's code.
+            with DeviceCall():
+                _stops.pop(self, None)
+                del self._target, self._arguments
+            _background.discard(self._ident)
+            _in_device_call.discard(self._ident)
+            self._end()
+
+    def _end(self) -> None:
+        self._ended = True
+        self._running.release()
+
+    def abandon(self) -> None:
+        """Let nothing wait for the current thread, which will do nothing more."""
+        _stops.pop(self, None)
+        self._end()
 
     @property
     def is_current(self) -> bool:
@@ -183,18 +197,20 @@ def forget_threads() -> None:
     _stops.clear()
 
 
-def forget_this_thread() -> None:
-    """Do not wait for the current thread at exit."""
+def park_this_thread() -> None:
+    """Block a daemon thread until the interpreter has exited; nothing waits for the thread."""
     for thread in list(_stops):
         if thread.is_current:
-            _stops.pop(thread, None)
+            thread.abandon()
+    threading.Event().wait()
 
 
 class DeviceCall:
     """Context manager around calls into a device's C++ code, which exit must not cut off.
 
     Exit waits longer for a thread that is inside the `with` block, however loaded the machine is. A thread
-    that arrives after that wait never enters the block.
+    that arrives after that wait never enters the block. A background thread also frees arrays on the device
+    after the call, so it counts as inside until it ends or enters a `HostCall`.
     """
 
     def __enter__(self) -> None:
@@ -202,14 +218,26 @@ class DeviceCall:
         _in_device_call.add(ident)
         if _exiting and threading.current_thread().daemon:
             _in_device_call.discard(ident)
-            forget_this_thread()
-            threading.Event().wait()
+            park_this_thread()
 
     def __exit__(self, *error: object) -> None:
+        if threading.get_ident() not in _background:
+            _in_device_call.discard(threading.get_ident())
+
+
+class HostCall:
+    """Context manager around other code of a thread that calls into devices; the code may block for ever."""
+
+    def __enter__(self) -> None:
         _in_device_call.discard(threading.get_ident())
 
+    def __exit__(self, *error: object) -> None:
+        if threading.get_ident() in _background:
+            DeviceCall().__enter__()
 
-# Identifiers of the threads inside a `DeviceCall`.
+
+# Identifiers of the running background threads, and of all threads inside a `DeviceCall`.
+_background: set[int] = set()
 _in_device_call: set[int] = set()
 _exiting = False
 

@@ -33,7 +33,7 @@ from grain.execution.task_scheduler import (
     SessionCounts,
     TaskScheduler,
 )
-from grain.execution.thread_shutdown import forget_this_thread
+from grain.execution.thread_shutdown import park_this_thread
 
 
 class WorkerSession:
@@ -164,7 +164,7 @@ class WorkerSession:
                 except TASK_ERRORS as error:
                     return self._scheduler.fail(error)
             if self._must_wait_for_exit():
-                _wait_for_exit()
+                park_this_thread()
 
     def result(self, call: SessionCall) -> Any:
         """Wait for the result of a call, or raise its error."""
@@ -213,7 +213,7 @@ class WorkerSession:
                 ready = None
             except PoolClosed:
                 if self._must_wait_for_exit():
-                    _wait_for_exit()
+                    park_this_thread()
                 raise
         self._warn_of_losses()
         with self._lock:
@@ -252,7 +252,10 @@ class WorkerSession:
         part.is_defined = True
 
     def _must_wait_for_exit(self) -> bool:
-        """Return whether the pool was closed by the exit of the interpreter, seen from a daemon thread."""
+        """Return whether the pool was closed by the exit of the interpreter, seen from a daemon thread.
+
+        Then the thread waits instead of raising an error: exit also ends the workers of open iterators.
+        """
         pool = self._scheduler.pool
         closed = pool is not None and pool.closed
         return closed and not self._closed and threading.current_thread().daemon
@@ -294,15 +297,6 @@ class _RemotePart:
 def _seconds_of(value: Any) -> float | None:
     """Return how long a worker took for a result."""
     return getattr(value[0], "seconds", None)
-
-
-def _wait_for_exit() -> None:
-    """Block a daemon thread for ever instead of raising an error there while the interpreter exits.
-
-    Exit ends the workers of iterators that were not closed.
-    """
-    forget_this_thread()
-    threading.Event().wait()
 
 
 def _name_owner(value: Any) -> str | None:

@@ -12,9 +12,10 @@ from grain.dataset.element_spec import get_element_spec
 from grain.dataset.iterator import ChunkIterator
 from grain.dataset.node import ExecutionTrait
 from grain.execution.thread_prefetch import ThreadPrefetchIterDataset
-from grain.execution.thread_shutdown import DeviceCall
+from grain.execution.thread_shutdown import DeviceCall, HostCall
 
 _DEVICE_CALL = DeviceCall()
+_HOST_CALL = HostCall()
 
 
 class Placement(Protocol):
@@ -101,7 +102,8 @@ class PlacedDatasetIterator(ChunkIterator[Any]):
         del limit
         chunk, self._held, self._snapshot = self._held, END, None
         if not chunk.elements:
-            chunk = self._parent.next_chunk(1)
+            with _HOST_CALL:
+                chunk = self._parent.next_chunk(1)
         if not chunk.elements:
             return END
         element, state_after = chunk.elements[0], chunk.state_after
