@@ -11,7 +11,7 @@ import pickle
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from grain.execution.processes.array_pickling import JobPickler
+from grain.execution.processes.value_pickling import JobPickler
 
 
 def shared_sources(dataset: Any) -> list[Any]:

@@ -43,7 +43,7 @@ from grain.execution.processes.template_protocol import (
 )
 from grain.execution.processes.uninterrupted import run_uninterrupted
 
-_OUR_MODULES = re.compile(rb"grain(?:\.[a-z_]+)+")
+_OUR_MODULES = re.compile(rb"grain(?:\.[a-z_]+)+|cloudpickle\.cloudpickle")
 _SECONDS_TO_ANSWER = 60.0
 
 
@@ -53,7 +53,7 @@ def can_fork_workers() -> bool:
 
 
 def modules_to_preload(pickled: bytes) -> list[str]:
-    """Return the modules of this library that a pickle mentions."""
+    """Return the modules of this library, and of the library of pickles, that a pickle mentions."""
     found = {match.decode() for match in _OUR_MODULES.findall(pickled)}
     return sorted(name for name in found if name in sys.modules)
 
