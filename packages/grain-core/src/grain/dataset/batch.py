@@ -462,7 +462,7 @@ class BatchDatasetIterator(ChunkIterator[T]):
 
     def _restore(self, state: Any) -> None:
         self._held, self._failed = END, None
-        self._parent.set_state(state)
+        self._parent.restore_as_parent(state)
 
 
 def _prepend(pending: list[Any], chunk: Chunk) -> Chunk:

@@ -100,7 +100,7 @@ class CacheDatasetIterator(ChunkIterator[T]):
         parent_state = state_field(state, "parent", self)
         if not self._filled:
             self._cache = []
-            self._parent.set_state(self._start)
+            self._parent.restore_as_parent(self._start)
         self._position = position
         self._snapshot = constant(parent_state)
 

@@ -219,6 +219,10 @@ class FilterDatasetIterator(StageIterator[T]):
         delivered = self._reads.state_function()
         return super()._live_state() if delivered is None else delivered()
 
+    def _live_state_function(self) -> Callable[[], Any]:
+        delivered = self._reads.state_function()
+        return super()._live_state_function() if delivered is None else delivered
+
     def _restore(self, state: Any) -> None:
         self._reads.reset()
         super()._restore(state)

@@ -287,7 +287,7 @@ class FlatMapDatasetIterator(ChunkIterator[T]):
     def _restore(self, state: Any) -> None:
         found = state_field(state, "next_index_in_buffer", self)
         given = checked_int("`next_index_in_buffer` of a state", found, least=0)
-        self._parent.set_state(state_field(state, "parent", self))
+        self._parent.restore_as_parent(state_field(state, "parent", self))
         self._restart(given)
 
 

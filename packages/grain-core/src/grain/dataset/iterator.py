@@ -100,6 +100,23 @@ class DatasetIterator(CheckpointMixin, Iterator[T], abc.ABC):
     def set_state(self, state: Any) -> None:
         """Restore a position that `get_state` returned."""
 
+    def restore_as_parent(self, state: Any) -> None:
+        """Restore a position for the iterator that reads from this one.
+
+        An interrupt leaves this iterator anywhere: the reading one restores both to the state before.
+        """
+        self.set_state(state)
+
+    def state_function(self) -> Callable[[], Any] | None:
+        """Return a function of the current state that stays valid when the iterator advances.
+
+        None where the state is unknown.
+        """
+        with contextlib.suppress(Exception):  # A user's iterator may have no state yet.
+            state = copied_state(self.get_state())
+            return lambda: state
+        return None
+
     def index_from_state(self, state: Any) -> int:
         """Return which element comes next in `state`, where that is a matter of arithmetic."""
         del state
@@ -306,16 +323,27 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
             raise StopIteration
 
     def state_function(self) -> Callable[[], Any] | None:
-        """Return a function of the current state that stays valid when the iterator advances.
-
-        None where the state is unknown.
-        """
+        self._return_untaken()
         if self._rollback is not None:
             return self._rollback
-        with contextlib.suppress(Exception):  # A user's iterator may have no state yet.
-            state = copied_state(self._current_state())
-            return lambda: state
-        return None
+        chunk = self._chunk
+        try:
+            if not chunk.elements:
+                return self._live_state_function()
+            if not chunk.live:
+                return chunk.snapshot(self._taken() - 1)
+            state = copied_state(chunk.state_after(self._taken() - 1))
+        except Exception:  # A user's iterator may have no state yet.
+            return None
+        return lambda: state
+
+    def _live_state_function(self) -> Callable[[], Any]:
+        """Return a function of `_live_state` that stays valid, and does not hold the iterator.
+
+        A subclass whose state is made of values it keeps need not make the state for it.
+        """
+        state = copied_state(self._live_state())
+        return lambda: state
 
     def _replay_arguments(self) -> tuple[Any, int]:
         """Return the arguments of a replay up to the next pull, for a chunk whose states are live.
@@ -420,6 +448,15 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
         self._rollback = None
         self.repeats_pass = False
 
+    def restore_as_parent(self, state: Any) -> None:
+        if type(self).set_state is not ChunkIterator.set_state:
+            self.set_state(state)
+            return
+        self._rollback, self._chunk, self._remaining = None, END, iter(END.elements)
+        self._error = self._before_failure = self._anchor = None
+        self.repeats_pass = False
+        self._restore(state)
+
     def close(self) -> None:
         self._keep_state()
         super().close()
@@ -436,6 +473,15 @@ class ChunkIterator(DatasetIterator[T], Generic[T]):
             taken = self._taken()
             self._chunk = self._chunk.first(taken)
             self._remaining = iter(END.elements)
+
+
+def captured_state(iterator: DatasetIterator[Any]) -> Callable[[], Any]:
+    """Return a function of an iterator's current state; raise the error of one that has none."""
+    found = iterator.state_function()
+    if found is not None:
+        return found
+    state = iterator.get_state()
+    return lambda: state
 
 
 def state_field(state: Any, name: str, owner: Any) -> Any:
@@ -570,4 +616,4 @@ class ElementwiseIterator(ChunkIterator[T]):
 
     def _restore(self, state: Any) -> None:
         self._held, self._failed = END, None
-        self._parent.set_state(state)
+        self._parent.restore_as_parent(state)

@@ -7,7 +7,13 @@ from typing import Any, TypeVar
 
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.iter_dataset import IterDataset
-from grain.dataset.iterator import ChunkIterator, DatasetIterator, count_field, state_field
+from grain.dataset.iterator import (
+    ChunkIterator,
+    DatasetIterator,
+    captured_state,
+    count_field,
+    state_field,
+)
 from grain.dataset.parent_cursor import constant
 from grain.dataset.validation import checked_iter_parent
 from grain.options import checked_int
@@ -62,7 +68,7 @@ class LimitDatasetIterator(ChunkIterator[T]):
     def _begin(self, read: int) -> None:
         self._read = read
         # Not the parent's own state: the parent may return more elements than requested.
-        self._snapshot: Callable[[], Any] = constant(self._parent.get_state())
+        self._snapshot: Callable[[], Any] = captured_state(self._parent)
 
     def _pull(self, limit: int) -> Chunk:
         left = self._count - self._read
@@ -98,5 +104,5 @@ class LimitDatasetIterator(ChunkIterator[T]):
 
     def _restore(self, state: Any) -> None:
         read = count_field(state, "count_elements_read", self)
-        self._parent.set_state(state_field(state, "parent", self))
+        self._parent.restore_as_parent(state_field(state, "parent", self))
         self._begin(read)

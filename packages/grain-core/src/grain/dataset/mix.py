@@ -15,7 +15,12 @@ from grain._policy import current_policy
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.fingerprint.changes import allowed_changes, difference, warn_of_mixture
 from grain.dataset.iter_dataset import IterDataset
-from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
+from grain.dataset.iterator import (
+    ChunkIterator,
+    DatasetIterator,
+    captured_state,
+    state_field,
+)
 from grain.dataset.map_dataset import MapDataset
 from grain.dataset.node import computed_once, lines, written_form
 from grain.dataset.selection import ManyParentsMapDataset, checked_parents
@@ -395,9 +400,8 @@ class MixedDatasetIterator(ChunkIterator[T]):
         self._sizes = [1] * count
         # Numbers of the parents whose last chunk has live states.
         self._live: set[int] = set()
-        states = [parent.get_state() for parent in self._parents]
         # Functions of each parent's state after the last element that was taken from it.
-        self._snapshots: list[Callable[[], Any]] = [_constant(state) for state in states]
+        self._snapshots: list[Callable[[], Any]] = list(map(captured_state, self._parents))
 
     def _pull(self, limit: int) -> Chunk:
         if self._stop:
@@ -450,7 +454,7 @@ class MixedDatasetIterator(ChunkIterator[T]):
         if error is not None or self._stop:
             failed = chosen[len(elements)]
             self._index += 1
-            self._snapshots[failed] = _constant(self._parents[failed].get_state())
+            self._snapshots[failed] = captured_state(self._parents[failed])
         return made if error is None else self._fail_after(error, made)
 
     def _next_chunk(self, number: int, limit: int) -> Chunk:
@@ -464,6 +468,11 @@ class MixedDatasetIterator(ChunkIterator[T]):
 
     def _live_state(self) -> Any:
         return _state(self._names, self._snapshots, self._index, self._stop)
+
+    def _live_state_function(self) -> Callable[[], Any]:
+        if self._live:
+            return super()._live_state_function()
+        return partial(_state, self._names, list(self._snapshots), self._index, self._stop)
 
     def _check_names(self, states: Mapping[str, Any], names: list[str]) -> None:
         """Warn of components that came or went; raise if none is left."""
@@ -502,7 +511,7 @@ class MixedDatasetIterator(ChunkIterator[T]):
         stop = state_field(state, "stop", self)
         index = checked_int("`index` of a state", state_field(state, "index", self), least=0)
         for parent, parent_state in zip(self._parents, ordered, strict=True):
-            parent.set_state(parent_state)
+            parent.restore_as_parent(parent_state)
         self._index, self._stop = index, bool(stop)
         self._reset()
 

@@ -180,7 +180,7 @@ class RebatchDatasetIterator(ChunkIterator[T]):
 
     def _restore(self, state: Any) -> None:
         taken = count_field(state, "batch_idx", self)
-        self._parent.set_state(state_field(state, "parent", self))
+        self._parent.restore_as_parent(state_field(state, "parent", self))
         self._begin(taken)
 
 

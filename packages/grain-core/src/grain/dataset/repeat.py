@@ -148,5 +148,5 @@ class RepeatDatasetIterator(ChunkIterator[T]):
 
     def _restore(self, state: Any) -> None:
         epoch = count_field(state, "epoch", self)
-        self._parent.set_state(state_field(state, "parent", self))
+        self._parent.restore_as_parent(state_field(state, "parent", self))
         self._epoch = epoch

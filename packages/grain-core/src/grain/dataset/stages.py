@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import abc
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Self, TypeVar
 
 from grain.dataset.chunk import Chunk
@@ -115,6 +116,13 @@ class StageIterator(ElementwiseIterator[T]):
             return parent_state
         return {"parent": parent_state, self._counter_name: self._count}
 
+    def _live_state_function(self) -> Callable[[], Any]:
+        below = None if self._failed is not None else self._parent.state_function()
+        if below is None:
+            return super()._live_state_function()
+        name = self._counter_name
+        return below if name is None else partial(_counted, below, name, self._count)
+
     def _restore(self, state: Any) -> None:
         if self._counter_name is None:
             super()._restore(state)
@@ -135,6 +143,10 @@ class StageIterator(ElementwiseIterator[T]):
             return super().state_from_index(index)
         state = self._parent.state_from_index(index)
         return state if self._counter_name is None else {"parent": state, self._counter_name: index}
+
+
+def _counted(below: Callable[[], Any], name: str, count: int) -> Any:
+    return {"parent": below(), name: count}
 
 
 def with_counts(stages: Sequence[StageIterDataset[Any]], counts: Sequence[int], state: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -193,8 +194,11 @@ class PrefetchDatasetIterator(ChunkIterator[T]):
         return {"next_index": index}
 
     def _live_state(self) -> Any:
+        return self._live_state_function()()
+
+    def _live_state_function(self) -> Callable[[], Any]:
         delivered = None if self._reads is None else self._reads.state_function()
-        return {"next_index": self._next_index} if delivered is None else delivered()
+        return partial(_state, self._next_index) if delivered is None else delivered
 
     def _restore(self, state: Any) -> None:
         found = state_field(state, "next_index", self)
@@ -216,6 +220,10 @@ class PrefetchDatasetIterator(ChunkIterator[T]):
     def close(self) -> None:
         super().close()
         self._reader.close()
+
+
+def _state(next_index: int) -> Any:
+    return {"next_index": next_index}
 
 
 def _chunk_from(elements: list[Any], first: int) -> Chunk:

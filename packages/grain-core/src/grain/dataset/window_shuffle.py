@@ -201,7 +201,7 @@ class WindowShuffleDatasetIterator(ChunkIterator[T]):
     def _restore(self, state: Any) -> None:
         index = int(state_field(state, "window_index", self))
         given = int(state_field(state, "pos_in_window", self))
-        self._parent.set_state(state_field(state, "parent_window_start_state", self))
+        self._parent.restore_as_parent(state_field(state, "parent_window_start_state", self))
         self._begin(index, given)
 
 

@@ -11,7 +11,12 @@ from grain.dataset.chunk import END, Chunk, PartialRead
 from grain.dataset.combined import CombinedReader, SeparateReader, combine
 from grain.dataset.element_spec import get_element_spec
 from grain.dataset.iter_dataset import IterDataset
-from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
+from grain.dataset.iterator import (
+    ChunkIterator,
+    DatasetIterator,
+    captured_state,
+    state_field,
+)
 from grain.dataset.map_dataset import IndexedMapDataset, MapDataset
 from grain.dataset.node import computed, computed_once
 from grain.dataset.parent_cursor import constant
@@ -193,9 +198,7 @@ class ZipDatasetIterator(ChunkIterator[tuple[Any, ...]]):
 
     def _begin(self) -> None:
         self._chunks = [END for _ in self._parents]
-        self._snapshots: list[Callable[[], Any]] = [
-            constant(parent.get_state()) for parent in self._parents
-        ]
+        self._snapshots: list[Callable[[], Any]] = list(map(captured_state, self._parents))
 
     def _pull(self, limit: int) -> Chunk:
         chunks = self._chunks
@@ -270,7 +273,7 @@ class ZipDatasetIterator(ChunkIterator[tuple[Any, ...]]):
                 f"{len(self._parents)}."
             )
         for parent, parent_state in zip(self._parents, states, strict=True):
-            parent.set_state(parent_state)
+            parent.restore_as_parent(parent_state)
         self._begin()
 
 

@@ -450,7 +450,7 @@ class OffloadIterator(ChunkIterator[T]):
             return  # The elements in flight are delivered next.
         self._mid_pull = False
         self._restart(counts)
-        self._parent.set_state(below)
+        self._parent.restore_as_parent(below)
 
     def close(self) -> None:
         """Discard the elements in flight."""

@@ -86,7 +86,7 @@ class ProcessPrefetchIterator(ChunkIterator[T]):
         return self._parent.get_state()
 
     def _restore(self, state: Any) -> None:
-        self._parent.set_state(merge_worker_states(state, self._parent.get_state))
+        self._parent.restore_as_parent(merge_worker_states(state, self._parent.get_state))
 
     def close(self) -> None:
         """End the workers and discard the elements in flight."""

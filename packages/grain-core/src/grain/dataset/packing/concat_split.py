@@ -445,7 +445,7 @@ class ConcatThenSplitDatasetIterator(ChunkIterator[dict[str, Any]]):
     def _restore(self, state: Any) -> None:
         cut_out = state_field(state, "remainder_slices", self)
         given = int(state_field(state, "elements_from_buffer_after_checkpoint", self))
-        self._parent.set_state(state_field(state, "parent_state", self))
+        self._parent.restore_as_parent(state_field(state, "parent_state", self))
         if all(int(start) < 0 for start, _ in cut_out.values()):
             cut_out = None
         self._begin(cut_out, given)

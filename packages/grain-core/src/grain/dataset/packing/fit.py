@@ -336,7 +336,7 @@ class PackDatasetIterator(ChunkIterator[dict[str, Any]]):
     def _restore(self, state: Any) -> None:
         next_row = int(state_field(state, "next_row", self))
         counter = int(state_field(state, "counter", self))
-        self._parent.set_state(state_field(state, "parent", self))
+        self._parent.restore_as_parent(state_field(state, "parent", self))
         self._begin(next_row, counter)
 
 

@@ -122,4 +122,4 @@ class PlacedDatasetIterator(ChunkIterator[Any]):
 
     def _restore(self, state: Any) -> None:
         self._held, self._snapshot = END, None
-        self._parent.set_state(state)
+        self._parent.restore_as_parent(state)
