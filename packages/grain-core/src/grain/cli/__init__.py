@@ -10,6 +10,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from grain.cli import bench, conformance, convert, doctor, peek, plugins, view
 from grain.cli.command import Command, CommandError
@@ -30,9 +31,16 @@ COMMANDS: tuple[Command, ...] = (
 )
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors contain no terminal control sequences of the arguments."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line, such as `["plugins", "list", "--json"]`, and return its exit code."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="grain",
         description="Inspect, convert and benchmark data and pipelines, and check plugins.",
     )

@@ -15,7 +15,7 @@ from typing import Any
 from grain._lazy import LazyModule
 from grain.cli import source_reader
 from grain.cli.command import Command, CommandError, at_least
-from grain.cli.output import counted, print_json, table
+from grain.cli.output import counted, print_json, printable, table
 from grain.cli.progress import Progress
 from grain.cli.source_reader import INPUT_ERRORS, SourceReader, reason
 from grain.tree import nbytes
@@ -145,7 +145,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         length = "unknown" if reader.length is None else f"{reader.length:,}"
         print(
-            f"{reader.uri}: {type(reader.source).__name__}, {length} elements of about"
+            f"{printable(reader.uri)}: {type(reader.source).__name__}, {length} elements of about"
             f" {element_bytes:,.0f} bytes"
         )
         header = ("READ", "ELEMENTS/S", "MB/S", "FIRST AFTER")

@@ -10,15 +10,18 @@ from typing import Any
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return rows in aligned columns under a header.
+    r"""Return rows in aligned columns under a header, with terminal control sequences escaped.
 
     Example:
         >>> print(table(["NAME", "STATUS"], [["parquet", "loaded"], ["a", "failed"]]))
         NAME     STATUS
         parquet  loaded
         a        failed
+        >>> print(table(["NAME", "STATUS"], [["a\x1b[31m", "failed"]]))
+        NAME       STATUS
+        a\x1b[31m  failed
     """
-    lines = [list(header), *(list(row) for row in rows)]
+    lines = [[printable(cell) for cell in row] for row in (header, *rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

@@ -189,10 +189,18 @@ def open_reader(
             spec = manager.source_spec(uri)
     except UnknownNameError:
         if os.path.isdir(uri):
+            pattern = os.path.join(uri, "*.parquet")
             pointer = pointer_for(uri)
+            advice = (
+                f". {pointer}"
+                if pointer
+                else f": give its files as a quoted pattern, such as {pattern!r}."
+            )
+            raise CommandError(f"{uri} is a directory{advice}") from None
+        if uri.partition(":")[0].endswith(".py"):
             raise CommandError(
-                f"{uri} is a directory: give its files as a quoted pattern, such as"
-                f" {os.path.join(uri, '*.parquet')!r}.{pointer and f' {pointer}'}"
+                f"{uri} is not a path or URI of data. For a pipeline, `grain view` shows the times of its"
+                " operations, and `grain peek` its elements."
             ) from None
         raise
     chosen = tuple(name for text in columns for name in text.split(",") if name)
@@ -217,7 +225,7 @@ def open_reader(
     except (*INPUT_ERRORS, TypeError, ImportError, AssertionError) as error:
         advice = (
             " If it is not on this machine yet, `-o download=true` downloads it."
-            if asks_first
+            if asks_first and not isinstance(error, TypeError)
             else ""
         )
         raise CommandError(f"{uri} cannot be opened: {reason(error)}{advice}") from error

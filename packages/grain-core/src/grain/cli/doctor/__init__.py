@@ -9,7 +9,7 @@ from dataclasses import asdict
 from grain._lazy import LazyModule
 from grain.cli.command import Command
 from grain.cli.doctor.finding import Finding, Level
-from grain.cli.output import counted, print_json, table
+from grain.cli.output import counted, print_json, printable, table
 from grain.cli.progress import Progress
 from grain.version import __version__
 
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         for each in findings:
             if each.level is level:
                 advice = f"\n  fix: {each.advice}" if each.advice else ""
-                print(f"\n{level.value}: {each.name}: {each.detail}{advice}")
+                print(printable(f"\n{level.value}: {each.name}: {each.detail}{advice}"))
     print(f"\n{counted(len(problems), 'problem')}." if problems else "\nNo problems found.")
     return 1 if problems else 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from grain.cli.command import Command
-from grain.cli.output import counted, print_json, stdout_to_stderr, table
+from grain.cli.output import counted, print_json, printable, stdout_to_stderr, table
 from grain.cli.plugins.rendering import HEADER, as_data, eager_note, row
 from grain.plugins import default_manager
 from grain.plugins.import_conflicts import import_conflicts
@@ -39,9 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
     if plugins:
         print(table(HEADER, [row(plugin) for plugin in plugins]))
     for note in notes:
-        print(f"note: {note}")
+        print(printable(f"note: {note}"))
     for problem in problems:
-        print(f"problem: {problem}")
+        print(printable(f"problem: {problem}"))
     print(f"{counted(len(plugins), 'plugin')}, {counted(len(problems), 'problem')}.")
     return 1 if problems else 0
 

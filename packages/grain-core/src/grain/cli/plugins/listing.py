@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from grain.cli.command import Command
-from grain.cli.output import print_json, stdout_to_stderr, table
+from grain.cli.output import print_json, printable, stdout_to_stderr, table
 from grain.cli.plugins.rendering import HEADER, as_data, eager_note, known_as_data, row
 from grain.plugins import default_manager
 from grain.plugins.install_commands import install_command
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("No plugins are installed.")
     for note in filter(None, map(eager_note, plugins)):
-        print(f"note: {note}")
+        print(printable(f"note: {note}"))
     if missing:
         print("\nNot installed:")
         rows = [
