@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from grain.dataset.chunk import END, Chunk
@@ -14,7 +15,6 @@ from grain.dataset.iterator import (
     count_field,
     state_field,
 )
-from grain.dataset.parent_cursor import constant
 from grain.dataset.validation import checked_iter_parent
 from grain.options import checked_int
 
@@ -69,6 +69,7 @@ class LimitDatasetIterator(ChunkIterator[T]):
         self._read = read
         # Not the parent's own state: the parent may return more elements than requested.
         self._snapshot: Callable[[], Any] = captured_state(self._parent)
+        self._is_live = False
 
     def _pull(self, limit: int) -> Chunk:
         left = self._count - self._read
@@ -78,15 +79,15 @@ class LimitDatasetIterator(ChunkIterator[T]):
             chunk = self._parent.next_chunk(min(limit, left))
         except Exception:
             # The element that failed is lost: the stream resumes after it.
-            self._snapshot = constant(self._parent.get_state())
+            self._snapshot, self._is_live = captured_state(self._parent), False
             raise
         if not chunk.elements:
-            self._snapshot = constant(self._parent.get_state())
+            self._snapshot, self._is_live = captured_state(self._parent), False
             return END
         chunk = chunk.first(left)
         first, state_after = self._read + 1, chunk.state_after
         self._read += len(chunk.elements)
-        self._snapshot = chunk.snapshot(len(chunk.elements) - 1)
+        self._snapshot, self._is_live = chunk.snapshot(len(chunk.elements) - 1), chunk.live
         return Chunk(
             chunk.elements,
             lambda offset: {"parent": state_after(offset), "count_elements_read": first + offset},
@@ -100,9 +101,18 @@ class LimitDatasetIterator(ChunkIterator[T]):
         return {"parent": self._parent.state_from_index(index), "count_elements_read": index}
 
     def _live_state(self) -> Any:
-        return {"parent": self._snapshot(), "count_elements_read": self._read}
+        return _state(self._snapshot, self._read)
+
+    def _live_state_function(self) -> Callable[[], Any]:
+        if self._is_live:
+            return super()._live_state_function()
+        return partial(_state, self._snapshot, self._read)
 
     def _restore(self, state: Any) -> None:
         read = count_field(state, "count_elements_read", self)
         self._parent.restore_as_parent(state_field(state, "parent", self))
         self._begin(read)
+
+
+def _state(below: Callable[[], Any], read: int) -> dict[str, Any]:
+    return {"parent": below(), "count_elements_read": read}

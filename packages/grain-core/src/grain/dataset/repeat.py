@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from grain.dataset.chunk import END, Chunk
@@ -144,9 +145,19 @@ class RepeatDatasetIterator(ChunkIterator[T]):
         )
 
     def _live_state(self) -> Any:
-        return {"parent": self._parent.get_state(), "epoch": self._epoch}
+        return _state(self._parent.get_state, self._epoch)
+
+    def _live_state_function(self) -> Callable[[], Any]:
+        below = self._parent.state_function()
+        if below is None:
+            return super()._live_state_function()
+        return partial(_state, below, self._epoch)
 
     def _restore(self, state: Any) -> None:
         epoch = count_field(state, "epoch", self)
         self._parent.restore_as_parent(state_field(state, "parent", self))
         self._epoch = epoch
+
+
+def _state(below: Callable[[], Any], epoch: int) -> dict[str, Any]:
+    return {"parent": below(), "epoch": epoch}

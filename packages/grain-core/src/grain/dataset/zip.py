@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from grain.dataset.iterator import (
     ChunkIterator,
     DatasetIterator,
     captured_state,
+    copied_state,
     state_field,
 )
 from grain.dataset.map_dataset import IndexedMapDataset, MapDataset
@@ -229,7 +231,7 @@ class ZipDatasetIterator(ChunkIterator[tuple[Any, ...]]):
         after = self._parents[number].get_state()
         if after == before:
             return  # The same element will be read again.
-        self._snapshots[number] = constant(after)
+        self._snapshots[number] = constant(copied_state(after))
         for other, parent in enumerate(self._parents):
             if other == number:
                 continue
@@ -244,7 +246,7 @@ class ZipDatasetIterator(ChunkIterator[tuple[Any, ...]]):
         """End the stream at the end of the parent at `number`; elements of earlier parents are lost."""
         for earlier in range(number):
             self._snapshots[earlier] = self._chunks[earlier].snapshot(0)
-        self._snapshots[number] = constant(self._parents[number].get_state())
+        self._snapshots[number] = captured_state(self._parents[number])
         if not self._strict:
             return END
         if number:
@@ -264,6 +266,11 @@ class ZipDatasetIterator(ChunkIterator[tuple[Any, ...]]):
 
     def _live_state(self) -> Any:
         return _state(self._snapshots)
+
+    def _live_state_function(self) -> Callable[[], Any]:
+        if any(chunk.live for chunk in self._chunks):
+            return super()._live_state_function()
+        return partial(_state, list(self._snapshots))
 
     def _restore(self, state: Any) -> None:
         states = state_field(state, "parents", self)
