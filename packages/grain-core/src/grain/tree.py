@@ -56,6 +56,8 @@ def nbytes(tree: Any) -> int:
     >>> nbytes({"image": np.zeros((2, 3)), "label": b"seven"})
     53
     """
+    if type(tree) is int or type(tree) is float:
+        return _SOME_BYTES
     try:
         return _nbytes(tree)
     except Exception:  # A user's class failed, or the tree is too deep; an estimate suffices.

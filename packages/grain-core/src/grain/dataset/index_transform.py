@@ -42,5 +42,9 @@ class IndexTransformMapDataset(IndexedMapDataset[T]):
         return bool(self._parent.is_columnar)
 
     @computed
+    def is_sparse(self) -> bool:
+        return bool(self._parents[0].is_sparse)
+
+    @computed
     def is_dense(self) -> bool:
         return bool(self._parent.is_dense)

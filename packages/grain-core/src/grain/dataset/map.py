@@ -18,6 +18,7 @@ from grain.dataset.iterator import (
     Transformed,
 )
 from grain.dataset.map_dataset import IndexedMapDataset, MapDataset, array_of_one
+from grain.dataset.node import computed
 from grain.dataset.stages import StageIterDataset
 from grain.index.permutation import IndexArray
 
@@ -121,6 +122,10 @@ class TransformMapDataset(IndexedMapDataset[T]):
         for offset, element in zip(offsets, made, strict=False):
             out[offset] = element
         return error
+
+    @computed
+    def is_sparse(self) -> bool:
+        return bool(self._parents[0].is_sparse)
 
     def fingerprint_arguments(self) -> dict[str, Any]:
         return {"transform": self._transform}

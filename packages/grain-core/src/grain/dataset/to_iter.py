@@ -14,7 +14,7 @@ from grain.dataset.filter import DropRateMonitor
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map import has_none
-from grain.dataset.map_dataset import MapDataset
+from grain.dataset.map_dataset import MapDataset, read_each
 from grain.dataset.node import ExecutionTrait, lines, written_form
 from grain.dataset.sparse_reads import SparseReads
 from grain.options import ReadOptions, checked_int
@@ -259,8 +259,13 @@ class InlineReader:
         self._stop = stop
 
     def read(self, limit: int) -> list[Any]:
-        end = min(self._next + max(1, limit), self._stop)
-        elements = self._dataset.read_many(np.arange(self._next, end, dtype=np.int64))
+        first = self._next
+        end = min(first + max(1, limit), self._stop)
+        elements: list[Any]
+        if end == first + 1:  # As at each start: without arrays.
+            elements = read_each(self._dataset, (first,))
+        else:
+            elements = self._dataset.read_many(np.arange(first, end, dtype=np.int64))
         self._next += len(elements)
         return elements
 
