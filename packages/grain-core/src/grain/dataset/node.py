@@ -168,9 +168,13 @@ class DatasetNode:
     @computed
     def default_seed(self) -> int | None:
         """Derive the seed of this node from the seeds given upstream and their distances."""
-        found: list[int] = []
-        level: list[Any] = [self]
+        node: Any = self
         depth = 0
+        # Most pipelines are chains up to the seed.
+        while node.own_seed is None and len(parents := node.parents) == 1:
+            node, depth = parents[0], depth + 1
+        found: list[int] = []
+        level: list[Any] = [node]
         while level:
             further: list[Any] = []
             for node in level:
