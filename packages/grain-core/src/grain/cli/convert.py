@@ -26,6 +26,12 @@ from grain.plugins import UnknownNameError, default_manager
 # Libraries of file formats also raise these, for instance when the disk is full.
 _WRITER_ERRORS = (*source_reader.INPUT_ERRORS, TypeError, RuntimeError)
 
+# What to do about files that no installed plugin writes, by suffix.
+_ADVICE = {
+    (".pq", ".parq"): " For Parquet of another suffix write `parquet://` before an absolute path.",
+    (".jsonl", ".ndjson"): " The plugin in examples/grain-jsonl writes JSON lines.",
+}
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
@@ -64,7 +70,9 @@ def run(arguments: argparse.Namespace) -> int:
         with stdout_to_stderr():
             write, path = default_manager().writer(arguments.dst)
     except UnknownNameError as error:
-        raise CommandError(f"{arguments.dst} cannot be written: {error}") from error
+        name = arguments.dst.lower()
+        advice = next((text for ends, text in _ADVICE.items() if name.endswith(ends)), "")
+        raise CommandError(f"{arguments.dst} cannot be written: {error}{advice}") from error
     source_reader.check_options(arguments.dst, "-w", write, dict(arguments.write_options))
     _check_target(arguments.dst, path, force=arguments.force)
     reader = source_reader.open_reader(
