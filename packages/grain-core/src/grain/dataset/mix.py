@@ -410,7 +410,7 @@ class MixedDatasetIterator(ChunkIterator[T]):
         for number in self._live:
             # A state of this chunk may be requested when the parent has advanced.
             self._snapshots[number] = _constant(self._snapshots[number]())
-        chosen = self._mixture.select(np.arange(first, first + limit, dtype=np.int64))[0].tolist()
+        chosen = self._components(first, limit)
         before = list(self._snapshots)
         chunks, taken_of = self._chunks, self._taken_of
         elements: list[Any] = []
@@ -456,6 +456,14 @@ class MixedDatasetIterator(ChunkIterator[T]):
             self._index += 1
             self._snapshots[failed] = captured_state(self._parents[failed])
         return made if error is None else self._fail_after(error, made)
+
+    def _components(self, first: int, count: int) -> list[int]:
+        """Return the numbers of the parents that give consecutive elements."""
+        if count == 1:  # As at each start: without arrays.
+            return [self._mixture.select_one(first)[0]]
+        indices = np.arange(first, first + count, dtype=np.int64)
+        chosen: list[int] = self._mixture.select(indices)[0].tolist()
+        return chosen
 
     def _next_chunk(self, number: int, limit: int) -> Chunk:
         """Read from a parent; more each time, so that many parents do not all read much at once."""
@@ -556,10 +564,11 @@ class _MixedStates:
         for number in self._chosen[position if counts else 0 : offset + 1]:
             counts[number] = counts.get(number, 0) + 1
         self._found = (offset + 1, counts)
-        snapshots = list(self._before)
-        for number, count in counts.items():
-            snapshots[number] = partial(self._parent_state, number, count)
-        return _state(self._names, snapshots, self._first + offset + 1, stop=False)
+        states = [
+            self._parent_state(number, counts[number]) if number in counts else before()
+            for number, before in enumerate(self._before)
+        ]
+        return _mixed_state(self._names, states, self._first + offset + 1, stop=False)
 
     def _parent_state(self, number: int, count: int) -> Any:
         """Return a parent's state after `count` of its elements in the chunk."""
@@ -573,7 +582,12 @@ class _MixedStates:
 def _state(
     names: list[str] | None, snapshots: list[Callable[[], Any]], index: int, stop: bool
 ) -> dict[str, Any]:
-    states = [snapshot() for snapshot in snapshots]
+    return _mixed_state(names, [snapshot() for snapshot in snapshots], index, stop)
+
+
+def _mixed_state(
+    names: list[str] | None, states: list[Any], index: int, stop: bool
+) -> dict[str, Any]:
     parents = states if names is None else dict(zip(names, states, strict=True))
     return {"parents": parents, "index": index, "stop": stop}
 
