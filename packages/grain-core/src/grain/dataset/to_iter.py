@@ -15,7 +15,7 @@ from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map import has_none
 from grain.dataset.map_dataset import MapDataset, read_each
-from grain.dataset.node import ExecutionTrait, lines, written_form
+from grain.dataset.node import ExecutionTrait, computed_once, lines, written_form
 from grain.dataset.sparse_reads import SparseReads
 from grain.options import ReadOptions, checked_int
 
@@ -67,8 +67,13 @@ class PrefetchIterDataset(IterDataset[T]):
             f"allow_nones={self.allow_nones})"
         )
 
+    @computed_once
+    def skips_elements(self) -> bool:
+        """Whether elements that an operation upstream dropped are left out."""
+        return bool(self._parent.is_sparse and not self.allow_nones)
+
     def known_length(self) -> int | None:
-        if self._parent.is_sparse and not self.allow_nones:
+        if self.skips_elements:
             return None
         return len(self._parent)
 
@@ -99,7 +104,7 @@ class PrefetchDatasetIterator(ChunkIterator[T]):
         self._watch = DropRateMonitor(lambda: dataset.iterator_name, self._context.options)
         # For a dataset that drops elements.
         self._reads: SparseReads | None = None
-        if parent.is_sparse and not dataset.allow_nones:
+        if dataset.skips_elements:
             self._reads = SparseReads()
         self._reader: BlockReader = executors().reader(parent, 0, self._stop, dataset.read_options)
 
