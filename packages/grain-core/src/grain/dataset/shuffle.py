@@ -82,6 +82,7 @@ class ShuffleMapDataset(IndexTransformMapDataset[T]):
         return permuted[first - begin : first - begin + count]
 
     def _parent_index(self, index: int) -> int:
+        self._continues_at = index + 1
         return shuffle_one(index, self._length, self._seed)
 
     @classmethod
