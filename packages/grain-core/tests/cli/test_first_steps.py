@@ -37,6 +37,32 @@ def test_a_folder_of_images_gets_a_pointer_and_others_do_not(tmp_path, capsys):
     said = capsys.readouterr().err
     assert "is a directory" in said
     assert "image_folder.py" in said
+    assert ".parquet" not in said
+
+
+def test_a_pipeline_where_data_is_expected_gets_a_pointer(tmp_path, capsys):
+    assert main(["bench", f"{tmp_path / 'train.py'}:ds"]) == 1
+    said = capsys.readouterr().err
+    assert "`grain view`" in said
+    assert "`grain peek`" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("out.pq", "write `parquet://` before an absolute path"), ("out.nope", "cannot be written")],
+)
+def test_a_file_that_no_plugin_writes_gets_advice(lines, folder, capsys, name, advice):
+    (folder / "rows.lines").write_text("a\n")
+    assert main(["convert", "rows.lines", name]) == 1
+    assert advice in capsys.readouterr().err
+
+
+def test_errors_about_arguments_contain_no_terminal_control_sequences(capsys):
+    with pytest.raises(SystemExit):
+        main(["peek", "x", "--nope\x1b[31m"])
+    said = capsys.readouterr().err
+    assert "\x1b" not in said
+    assert "--nope\\x1b[31m" in said
 
 
 def test_an_unknown_option_is_answered_with_the_options(lines, folder, capsys):

@@ -243,7 +243,8 @@ def test_no_call_into_a_device_starts_after_exit_has_waited():
 
 @pytest.mark.parametrize("at_exit", ["frees", "is parked"])
 def test_what_a_thread_frees_on_a_device_is_freed_completely_or_not_at_all(at_exit):
-    done = run("""
+    done = run(
+        """
         import atexit
         from grain._policy import current_policy, install_policy
         from grain.execution.thread_shutdown import start_thread
@@ -273,6 +274,7 @@ def test_what_a_thread_frees_on_a_device_is_freed_completely_or_not_at_all(at_ex
         atexit.register(after_the_wait)  # Called after the wait for the threads.
         thread = start_thread("frees", lambda: None, target, OnDevice())
         assert started.wait(30)
-    """.replace("AT_EXIT", repr(at_exit)))
+    """.replace("AT_EXIT", repr(at_exit))
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == ("exits" if at_exit == "is parked" else "freeing freed exits")
