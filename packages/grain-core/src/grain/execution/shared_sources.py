@@ -11,7 +11,10 @@ import pickle
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from grain.execution.processes.value_pickling import JobPickler
+from grain._lazy import LazyModule
+
+# Workers only load what the parent has pickled.
+_value_pickling = LazyModule("grain.execution.processes.value_pickling")
 
 
 def shared_sources(dataset: Any) -> list[Any]:
@@ -47,9 +50,8 @@ def _sources(dataset: Any) -> Iterator[Any]:
 def dumps(value: Any, shared: Sequence[Any]) -> bytes:
     """Pickle by value, with references to the shared objects."""
     file = io.BytesIO()
-    pickler = _Pickler(file, protocol=5)  # type: ignore[no-untyped-call]
-    pickler.numbers = {id(part): number for number, part in enumerate(shared)}
-    pickler.dump(value)  # type: ignore[no-untyped-call]
+    numbers = {id(part): number for number, part in enumerate(shared)}
+    _value_pickling.SharingPickler(file, numbers).dump(value)
     return file.getvalue()
 
 
@@ -58,13 +60,6 @@ def loads(data: bytes, shared: Sequence[Any]) -> Any:
     unpickler = _Unpickler(io.BytesIO(data))
     unpickler.shared = shared
     return unpickler.load()
-
-
-class _Pickler(JobPickler):
-    numbers: dict[int, int]
-
-    def persistent_id(self, obj: Any) -> int | None:
-        return self.numbers.get(id(obj))
 
 
 class _Unpickler(pickle.Unpickler):

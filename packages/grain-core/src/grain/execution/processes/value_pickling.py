@@ -34,3 +34,19 @@ class JobPickler(ValuePickler):
             if reduced is not NotImplemented:
                 return reduced
         return super().reducer_override(obj)
+
+
+class SharingPickler(JobPickler):
+    """Pickler that refers to some objects by their number.
+
+    Args:
+        file: The file to write to.
+        numbers: The numbers of these objects, by their `id`.
+    """
+
+    def __init__(self, file: Any, numbers: dict[int, int]) -> None:
+        super().__init__(file, protocol=5)  # type: ignore[no-untyped-call]
+        self._numbers = numbers
+
+    def persistent_id(self, obj: Any) -> int | None:
+        return self._numbers.get(id(obj))
