@@ -262,5 +262,5 @@ def _() -> Any:
     limit=lambda: material.stacked(map(add_one, material.drawn(MANY)), 32),
 )
 def _() -> Any:
-    dataset = MapDataset.range(MANY).shuffle(1).map(add_one)
+    dataset = MapDataset.range(100 * MANY).shuffle(1).map(add_one)
     return ge.ElasticIterator(dataset, 32, grain.sharding.ShardOptions(0, 1))

@@ -226,7 +226,12 @@ def _recording(make: Callable[[], Any]) -> Callable[[], Callable[[], Any]]:
         iterator = iter(make())
 
         def advance() -> None:
-            next(iterator)
+            nonlocal iterator
+            try:
+                next(iterator)
+            except StopIteration:
+                iterator = iter(make())
+                next(iterator)
             iterator.get_state()
 
         return advance
