@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -278,3 +279,31 @@ def test_what_a_thread_frees_on_a_device_is_freed_completely_or_not_at_all(at_ex
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == ("exits" if at_exit == "is parked" else "freeing freed exits")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_fork_does_not_wait_for_calls_into_a_device_of_its_parent():
+    done = run("""
+        import warnings
+        from grain.execution.device.placing import place_ahead
+
+        warnings.simplefilter("ignore")  # Newer versions of Python warn of forks with threads.
+        leave = threading.Event()
+
+        class Placement:
+            def place(self, element):
+                if element == 3:
+                    started.set()
+                    leave.wait()
+                return element
+
+        iterator = iter(place_ahead(grain.MapDataset.range(9).to_iter_dataset(), Placement(), 4, 9))
+        assert next(iterator) == 0
+        assert started.wait(30)
+        child = os.fork()
+        if not child:
+            sys.exit(7)  # Would wait for two minutes, longer than the test.
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        leave.set()
+    """)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -193,8 +193,10 @@ def _live_threads() -> list[BackgroundThread]:
 
 
 def forget_threads() -> None:
-    """Wait for no thread at exit, in a process that exits without tearing anything down."""
+    """Wait for no thread at exit: in a fork, or in a process that exits without tearing anything down."""
     _stops.clear()
+    _background.clear()
+    _in_device_call.clear()
 
 
 def park_this_thread() -> None:
