@@ -17,6 +17,7 @@ import grain
 
 from ..helpers.pipelines import with_workers
 from .executors import recorded
+from .gated_source import GatedSource
 from .meeting import Meeting, assert_spread, new_meeting
 from .pipelines import Lines, LinesIterator, heavy, odd, rows
 
@@ -141,6 +142,15 @@ def test_workers_are_not_asked_for_more_than_the_buffer_allows_of_large_elements
                 # One element at a time, however many are requested.
                 assert [x[0] for x in iterator.next_chunk(1024).elements] == [number]
                 assert len(workers.tasks) <= 4
+
+
+def test_workers_fill_the_buffer_during_the_first_step() -> None:
+    source = GatedSource(100)
+    options = grain.MultiprocessingOptions(2, per_worker_buffer_size=8, executor="threads")
+    with iter(grain.MapDataset.source(source).to_iter_dataset().mp_prefetch(options)) as iterator:
+        assert next(iterator) == 0
+        # The buffer holds 16 elements; the size of one was unknown before the first arrived.
+        assert source.wait_until(lambda: len(source.started) >= 12)
 
 
 def test_worker_init_fn_is_called_in_each_worker_with_its_index_and_their_number(

@@ -214,6 +214,7 @@ class FusedIterator(ChunkIterator[T]):
                 continue
             if result.sparse:
                 return self._fall_back(limit)
+            is_first = not self._element_bytes
             self._adapt(block, result)
             excess = self._drops.observe(block, result)
             if result.error is not None or excess is not None:
@@ -225,7 +226,15 @@ class FusedIterator(ChunkIterator[T]):
                 self._start_at(stop, self._counts_at(stop))
                 self._stop = stop
             if chunk.elements:
-                return chunk
+                return self._fill_after(chunk) if is_first else chunk
+
+    def _fill_after(self, chunk: Chunk) -> Chunk:
+        """Fill the buffer as soon as the size of an element is known: the first step is often a long one."""
+        try:
+            self._fill()
+        except Exception as error:
+            return self._fail_after(error, chunk)
+        return chunk
 
     def _fail(self, block: BlockTask, result: BlockResult, excess: DropExcess | None) -> Chunk:
         """Return the elements before an error, or raise it; the stream continues after it."""
