@@ -19,7 +19,8 @@ class ChunkSizeController:
 
     `observe` suits a consumer that times whole chunks: the size doubles while chunks are quick and halves
     when they are slow, so that one delayed chunk costs little. `fit` suits a producer that times each
-    element: the size follows the time per element, and grows by doubling at most.
+    element: the size follows the time per element, grows by doubling at most, and shrinks for two slow calls
+    in a row, not for one that another process delayed.
 
     Args:
         seconds: Time that a chunk should take.
@@ -39,7 +40,7 @@ class ChunkSizeController:
     1
     """
 
-    __slots__ = ("_max_bytes", "_maximum", "_nbytes", "_seconds", "size")
+    __slots__ = ("_last", "_max_bytes", "_maximum", "_nbytes", "_seconds", "size")
 
     def __init__(
         self,
@@ -53,6 +54,8 @@ class ChunkSizeController:
         self._maximum = maximum
         self._max_bytes = max_bytes
         self._nbytes = nbytes
+        # Time per element of the call before; infinite before the first.
+        self._last = float("inf")
 
     def observe(self, elements: Sequence[Any], seconds: float) -> None:
         """Adapt to a chunk and the time it took; a chunk shorter than `size` never grows it."""
@@ -78,12 +81,9 @@ class ChunkSizeController:
             at_least: Elements wanted whatever their time.
             allowance: Elements allowed whatever their size.
         """
-        wanted = max(chunk_size_for(self._seconds, seconds), at_least)
+        quicker, self._last = min(seconds, self._last), seconds
+        wanted = max(chunk_size_for(self._seconds, quicker), at_least)
         allowed = self._maximum
         if self._max_bytes is not None:
             allowed = min(allowed, max(allowance, self._max_bytes // max(1, element_bytes)))
         self.size = max(1, min(wanted, allowed, 2 * self.size))
-
-    def reset(self) -> None:
-        """Start again with one element."""
-        self.size = 1

@@ -46,10 +46,19 @@ def test_large_elements_bound_the_size():
 def test_fit_follows_the_time_of_an_element_and_doubles_at_most():
     controller = ChunkSizeController(1.0, 100)
     found = []
-    for seconds in (0.1, 0.1, 0.1, 0.1, 0.1, 0.5, 5.0):
+    for seconds in (0.1, 0.1, 0.1, 0.1, 0.1, 0.5, 5.0, 2.0):
         controller.fit(seconds)
         found.append(controller.size)
-    assert found == [2, 4, 8, 10, 10, 2, 1]
+    assert found == [2, 4, 8, 10, 10, 10, 2, 1]
+
+
+def test_fit_neither_shrinks_nor_stops_growing_for_one_delayed_call():
+    controller = ChunkSizeController(1.0, 100)
+    found = []
+    for seconds in (0.1, 0.1, 9.0, 0.1, 9.0, 0.1):
+        controller.fit(seconds)
+        found.append(controller.size)
+    assert found == [2, 4, 8, 10, 10, 10]
 
 
 def test_fit_allows_large_elements_up_to_the_allowance():
