@@ -105,7 +105,7 @@ class Policy:
     # Tasks of worker processes.
 
     # Time that a block should occupy a worker.
-    block_seconds: float = 0.004
+    block_seconds: float = 0.003
     # Elements beyond the user's buffer are computed ahead while a block is at most this large.
     block_bytes: int = 4 << 20
     # Python objects of a pipeline that are worth a warning when every worker loads them.
