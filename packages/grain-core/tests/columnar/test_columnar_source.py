@@ -271,3 +271,26 @@ def test_no_library_of_data_frames_is_imported():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "{'x': np.int64(2)}\n", done.stderr
+
+
+@given(
+    length=st.integers(1, 20),
+    batch_size=st.integers(1, 7),
+    indices=st.lists(st.integers(0, 20), min_size=1, max_size=6),
+    large=st.booleans(),
+)
+@settings(deadline=None, max_examples=60)
+def test_batches_read_together_equal_single_ones_in_memory_of_their_own(
+    length, batch_size, indices, large
+):
+    width = 20_000 if large else 2
+    column = np.arange(length)[:, None] + np.zeros(width)
+    for data in (column, {"a": column, "b": ["x"] * length}):
+        ds = Map.source(data).batch(batch_size)
+        found = ds.__getitems__(indices)
+        assert same(found, [ds[i] for i in indices])
+        for batch in found:  # No batch shares the memory of another, nor of the source.
+            array = batch if isinstance(batch, np.ndarray) else batch["a"]
+            array[...] = -1
+        assert (column[:, 0] == np.arange(length)).all()
+        assert same(ds.__getitems__(indices), [ds[i] for i in indices])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ from grain.dataset.element_spec import ShapeDtypeStruct, get_element_spec
 from grain.dataset.growing_stack import GrowingStack, portion_size
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, Transformed
-from grain.dataset.map_dataset import IndexedMapDataset, MapDataset, array_of_one, read_each
+from grain.dataset.map_dataset import IndexedMapDataset, MapDataset, read_each
 from grain.dataset.node import ExecutionTrait, computed
 from grain.dataset.parent_cursor import constant
 from grain.dataset.stages import StageIterDataset
@@ -110,15 +111,16 @@ class BatchMapDataset(IndexedMapDataset[T]):
         )
 
     def read_one(self, index: int) -> Any:
-        if not reaches_far(array_of_one(index), self._length, self._parent_length):
-            return super().read_one(index)
         epoch, within = divmod(index, self._length)
-        first = within * self._batch_size
-        last = min(first + self._batch_size, self._parent_length)
-        start = epoch * self._parent_length
-        batches = self._stacked(
-            read_each(self._parent, range(start + first, start + last)), [last - first], [index]
-        )
+        begin = within * self._batch_size
+        size = min(self._batch_size, self._parent_length - begin)
+        start = epoch * self._parent_length + begin
+        if max(epoch + 1, -epoch) * self._parent_length > 2**63:
+            elements = read_each(self._parent, range(start, start + size))
+            batches = self._stacked(elements, [size], [index])
+        else:
+            offsets = np.arange(start, start + size, dtype=np.int64)
+            batches = self._batches(offsets, [size], [index])
         if isinstance(batches, PartialRead):
             raise batches.error
         return batches[0]
@@ -129,7 +131,10 @@ class BatchMapDataset(IndexedMapDataset[T]):
         if reaches_far(indices, self._length, self._parent_length):
             return read_each(self, indices.tolist())
         starts, sizes = self._spans(indices)
-        offsets = _expand(starts, sizes)
+        return self._batches(_expand(starts, sizes), sizes, indices.tolist())
+
+    def _batches(self, offsets: IndexArray, sizes: list[int], indices: Sequence[int]) -> list[Any]:
+        """Return the batches at `indices`, which have these sizes, and elements at these `offsets`."""
         if self._columns_first:
             columns = self._parent.read_columns(offsets)
             if columns is not None:
@@ -149,7 +154,7 @@ class BatchMapDataset(IndexedMapDataset[T]):
 
     @calls_user_code
     def _assembled(
-        self, known: list[Any], offsets: IndexArray, sizes: list[int], indices: IndexArray
+        self, known: list[Any], offsets: IndexArray, sizes: list[int], indices: Sequence[int]
     ) -> list[Any]:
         """Return the batches at `indices`, whose large elements are read in portions.
 
@@ -161,7 +166,7 @@ class BatchMapDataset(IndexedMapDataset[T]):
         """
         batches: list[Any] = []
         begin, portion = 0, self._portion or 1
-        for size, index in zip(sizes, indices.tolist(), strict=True):
+        for size, index in zip(sizes, indices, strict=True):
             stack = GrowingStack(size)
             stack.add(known)
             end = begin + size
@@ -183,9 +188,7 @@ class BatchMapDataset(IndexedMapDataset[T]):
         return batches
 
     @calls_user_code
-    def _stacked(
-        self, elements: list[Any], sizes: list[int], indices: Sequence[int] | IndexArray
-    ) -> list[Any]:
+    def _stacked(self, elements: list[Any], sizes: list[int], indices: Sequence[int]) -> list[Any]:
         """Return the batches at `indices`, which have these elements and sizes."""
         batches: list[Any] = []
         begin = 0
@@ -197,7 +200,7 @@ class BatchMapDataset(IndexedMapDataset[T]):
                 batches.append(make(elements[begin : begin + size]))
             except Exception as raised:
                 error = as_failure(raised)
-                note_element(error, self, int(indices[len(batches)]), self.describe_sources())
+                note_element(error, self, indices[len(batches)], self.describe_sources())
                 return PartialRead(batches, error)
             begin += size
         if isinstance(elements, PartialRead):
@@ -290,30 +293,31 @@ def _cut(columns: Any, sizes: list[int]) -> list[Any]:
     if len(sizes) == 1:
         # A source may return its columns in any order; a batch has them sorted.
         return [columns if type(columns) is np.ndarray else tree.map_leaves(_same, columns)]
-    batches = []
-    begin = 0
     if type(columns) is np.ndarray:
-        for size in sizes:
-            batches.append(_copy(columns[begin : begin + size]))
-            begin += size
-        return batches
-    for size in sizes:
-        batches.append(_copy_rows(columns, begin, begin + size))
-        begin += size
-    return batches
+        return _copies(columns, sizes)
+    parts = tree.map_leaves(lambda column: iter(_copies(column, sizes)), columns)
+    return [tree.map_leaves(next, parts) for _ in sizes]
 
 
 def _same(column: Any) -> Any:
     return column
 
 
-def _copy_rows(columns: Any, begin: int, end: int) -> Any:
-    return tree.map_leaves(lambda column: _copy(column[begin:end]), columns)
+def _copies(column: Any, sizes: list[int]) -> list[Any]:
+    """Return copies of consecutive rows of a column, as many for each batch as its size."""
+    size = sizes[0]
+    batches: Any
+    if sizes.count(size) == len(sizes) and type(column) is np.ndarray and column.flags.c_contiguous:
+        batches = column.reshape(len(sizes), size, *column.shape[1:])
+    else:
+        stops = itertools.accumulate(sizes)
+        batches = [column[stop - size : stop] for size, stop in zip(sizes, stops, strict=True)]
+    if max(sizes) * column[:1].nbytes < MIN_ALIGNED_BYTES or column.dtype.hasobject:
+        return [rows.copy() for rows in batches]
+    return list(map(_aligned_copy, batches))
 
 
-def _copy(rows: Any) -> Any:
-    if rows.nbytes < MIN_ALIGNED_BYTES or rows.dtype.hasobject:
-        return rows.copy()
+def _aligned_copy(rows: Any) -> Any:
     copied = allocate(rows.shape, rows.dtype)
     copied[...] = rows
     return copied
