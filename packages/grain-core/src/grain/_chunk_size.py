@@ -20,13 +20,16 @@ class ChunkSizeController:
     `observe` suits a consumer that times whole chunks: the size doubles while chunks are quick and halves
     when they are slow, so that one delayed chunk costs little. `fit` suits a producer that times each
     element: the size follows the time per element, grows by doubling at most, and shrinks for two slow calls
-    in a row, not for one that another process delayed.
+    in a row, not for one that another process delayed. Short chunks at first reach full speed soon; with
+    `growth`, those of a producer that lasts become longer, so that there are fewer of them to handle.
 
     Args:
         seconds: Time that a chunk should take.
         maximum: Most elements of a chunk.
         max_bytes: Most bytes of a chunk of more than one element; None is no limit.
         nbytes: Function that measures an element, for `observe`; called only before the size grows.
+        growth: Factor by which the time of a chunk grows in all, for `fit`.
+        growth_calls: Calls of `fit` after which it has grown by this factor.
 
     Attributes:
         size: Elements to ask for next.
@@ -40,7 +43,16 @@ class ChunkSizeController:
     1
     """
 
-    __slots__ = ("_last", "_max_bytes", "_maximum", "_nbytes", "_seconds", "size")
+    __slots__ = (
+        "_growing_calls",
+        "_growth_step",
+        "_last",
+        "_max_bytes",
+        "_maximum",
+        "_nbytes",
+        "_seconds",
+        "size",
+    )
 
     def __init__(
         self,
@@ -48,12 +60,17 @@ class ChunkSizeController:
         maximum: int,
         max_bytes: int | None = None,
         nbytes: Callable[[Any], int] | None = None,
+        *,
+        growth: float = 1.0,
+        growth_calls: int = 0,
     ):
         self.size = 1
         self._seconds = seconds
         self._maximum = maximum
         self._max_bytes = max_bytes
         self._nbytes = nbytes
+        self._growing_calls = growth_calls
+        self._growth_step = seconds * (growth - 1) / max(1, growth_calls)
         # Time per element of the call before; infinite before the first.
         self._last = float("inf")
 
@@ -81,6 +98,9 @@ class ChunkSizeController:
             at_least: Elements wanted whatever their time.
             allowance: Elements allowed whatever their size.
         """
+        if self._growing_calls:
+            self._growing_calls -= 1
+            self._seconds += self._growth_step
         quicker, self._last = min(seconds, self._last), seconds
         wanted = max(chunk_size_for(self._seconds, quicker), at_least)
         allowed = self._maximum

@@ -104,8 +104,11 @@ class Policy:
 
     # Tasks of worker processes.
 
-    # Time that a block should occupy a worker.
+    # Time that the first blocks should occupy a worker, and the factor by which it has grown after this many
+    # blocks.
     block_seconds: float = 0.003
+    block_growth: float = 2.0
+    block_growth_calls: int = 32
     # Elements beyond the user's buffer are computed ahead while a block is at most this large.
     block_bytes: int = 4 << 20
     # Python objects of a pipeline that are worth a warning when every worker loads them.

@@ -73,3 +73,12 @@ def test_fit_wants_a_minimum_whatever_the_time():
     for _ in range(5):
         controller.fit(2.0, at_least=6)
     assert controller.size == 6
+
+
+def test_fit_lengthens_the_chunks_of_a_producer_that_lasts():
+    controller = ChunkSizeController(1.0, 100, growth=2.0, growth_calls=4)
+    found = []
+    for _ in range(8):
+        controller.fit(0.1)
+        found.append(controller.size)
+    assert found == [2, 4, 8, 16, 20, 20, 20, 20]

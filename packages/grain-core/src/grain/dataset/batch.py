@@ -295,12 +295,18 @@ def _cut(columns: Any, sizes: list[int]) -> list[Any]:
         return [columns if type(columns) is np.ndarray else tree.map_leaves(_same, columns)]
     if type(columns) is np.ndarray:
         return _copies(columns, sizes)
-    parts = tree.map_leaves(lambda column: iter(_copies(column, sizes)), columns)
-    return [tree.map_leaves(next, parts) for _ in sizes]
+    copies = [_copies(column, sizes) for column in tree.leaves(columns)]
+    return [_with_leaves(columns, [rows[number] for rows in copies]) for number in range(len(sizes))]
 
 
 def _same(column: Any) -> Any:
     return column
+
+
+def _with_leaves(structure: Any, leaves: list[Any]) -> Any:
+    """Return a tree of this structure with other leaves, in the order of `tree.leaves`."""
+    remaining = iter(leaves)
+    return tree.map_leaves(lambda _: next(remaining), structure)
 
 
 def _copies(column: Any, sizes: list[int]) -> list[Any]:

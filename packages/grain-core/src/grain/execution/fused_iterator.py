@@ -170,7 +170,11 @@ class FusedIterator(ChunkIterator[T]):
         session, policy = self._session, self._session.policy
         if self._block_size is None:
             self._block_size = ChunkSizeController(
-                session.costs.block_seconds, maximum=1 << 62, max_bytes=policy.block_bytes
+                session.costs.block_seconds,
+                maximum=1 << 62,
+                max_bytes=policy.block_bytes,
+                growth=policy.block_growth,
+                growth_calls=policy.block_growth_calls,
             )
         size = self._block_size.size
         depth = policy.blocks_per_worker
