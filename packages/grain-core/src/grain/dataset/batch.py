@@ -296,7 +296,9 @@ def _cut(columns: Any, sizes: list[int]) -> list[Any]:
     if type(columns) is np.ndarray:
         return _copies(columns, sizes)
     copies = [_copies(column, sizes) for column in tree.leaves(columns)]
-    return [_with_leaves(columns, [rows[number] for rows in copies]) for number in range(len(sizes))]
+    return [
+        _with_leaves(columns, [rows[number] for rows in copies]) for number in range(len(sizes))
+    ]
 
 
 def _same(column: Any) -> Any:
