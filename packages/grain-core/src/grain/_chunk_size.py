@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-# Below this, a time per element is dominated by the clock.
+# Below this, a time is dominated by the clock.
 _SHORTEST = 1e-7
 
 
@@ -17,8 +17,8 @@ def chunk_size_for(seconds: float, seconds_per_element: float) -> int:
 class ChunkSizeController:
     """Number of elements for which one call should take about a given time.
 
-    `observe` suits a consumer that times whole chunks: the size doubles while chunks are quick and halves
-    when they are slow, so that one delayed chunk costs little. `fit` suits a producer that times each
+    `observe` suits a consumer that times whole chunks: the size grows towards the time, by doubling at most,
+    while chunks are quick, and halves when they are slow, so that one delayed chunk costs little. `fit` suits a producer that times each
     element: the size follows the time per element, grows by doubling at most, and shrinks for two slow calls
     in a row, not for one that another process delayed. Short chunks at first reach full speed soon; with
     `growth`, those of a producer that lasts become longer, so that there are fewer of them to handle.
@@ -79,13 +79,14 @@ class ChunkSizeController:
         if seconds > 4 * self._seconds:
             self.size = max(1, self.size // 2)
         elif seconds < self._seconds and len(elements) >= self.size < self._maximum:
-            doubled = min(2 * self.size, self._maximum)
+            fitting = self.size * self._seconds / max(seconds, _SHORTEST)
+            larger = min(int(fitting), 2 * self.size, self._maximum)
             if (
                 self._max_bytes is None
                 or self._nbytes is None
-                or doubled * self._nbytes(elements[-1]) <= self._max_bytes
+                or larger * self._nbytes(elements[-1]) <= self._max_bytes
             ):
-                self.size = doubled
+                self.size = larger
 
     def fit(
         self, seconds: float, element_bytes: int = 0, *, at_least: int = 1, allowance: int = 1

@@ -19,6 +19,12 @@ def test_quick_chunks_double_up_to_the_maximum():
     assert _sizes(ChunkSizeController(1.0, 6), [0.5] * 4) == [2, 4, 6, 6]
 
 
+def test_chunks_near_the_target_grow_up_to_it():
+    assert _sizes(ChunkSizeController(1.0, 100), [0.5, 0.5, 0.5, 0.8, 0.95, 0.99, 0.0]) == [
+        *(2, 4, 8, 10, 10, 10, 20)
+    ]
+
+
 def test_slow_chunks_halve_down_to_one():
     controller = ChunkSizeController(1.0, 8)
     _sizes(controller, [0.5] * 3)
