@@ -172,9 +172,10 @@ def _none_first_in_a_batch(found: Found) -> bool:
         return False
     if re.search(r'"object", \[[\d, ]+\], \[[^]]*null', json.dumps(found.here)) is not None:
         return True
-    # A filter dropped the array of objects here.
+    # An operation above the batch dropped or replaced the array of objects here.
+    above = found.kinds[found.kinds.index("batch") + 1 :]
     return (
-        "filter" in found.kinds
+        bool({"filter", "random_map"} & set(above))
         and found.says_there("same structure but got: [None, '")
         and not found.fails_here()
     )

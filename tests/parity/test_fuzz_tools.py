@@ -62,6 +62,7 @@ def _error(name: str, message: str = "") -> Any:
     return {"$error": [[name, "Exception"], message]}
 
 
+_END: Any = {"$end": []}
 _PROGRAM: dict[str, Any] = {"source": ["range", 3], "steps": []}
 
 
@@ -95,6 +96,22 @@ def test_an_excuse_holds_for_its_own_difference_only() -> None:
     assert (
         expected_row(Found(_PROGRAM, "single", 0, _error("KeyError"), _error("IndexError"))) is None
     )
+
+
+def test_an_array_of_objects_is_excused_where_an_operation_above_its_batch_hides_it() -> None:
+    structure = "Expected all input elements to have the same structure but got: "
+
+    def row(operations: list[str], refused: str, here: Any) -> str | None:
+        program = {"loader": {"epochs": 1, "operations": [[kind] for kind in operations]}}
+        refusal = _error("ValueError", structure + refused)
+        return expected_row(Found(program, "elements", 3, refusal, here))
+
+    excused = "None among numbers or texts in a batch"
+    assert row(["map", "batch", "random_map"], "[None, 'int[]']", 3680) == excused
+    assert row(["map", "batch", "filter"], "[None, 'int[]']", _END) == excused
+    assert row(["map", "random_map", "batch"], "[None, 'int[]']", 3680) is None
+    assert row(["map", "batch", "random_map"], "['int[]', None]", 3680) is None
+    assert row(["map", "batch", "random_map"], "[None, 'int[]']", _error("KeyError")) is None
 
 
 def test_texts_of_refused_values_are_compared() -> None:

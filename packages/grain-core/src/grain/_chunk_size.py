@@ -18,10 +18,11 @@ class ChunkSizeController:
     """Number of elements for which one call should take about a given time.
 
     `observe` suits a consumer that times whole chunks: the size grows towards the time, by doubling at most,
-    while chunks are quick, and halves when they are slow, so that one delayed chunk costs little. `fit` suits a producer that times each
-    element: the size follows the time per element, grows by doubling at most, and shrinks for two slow calls
-    in a row, not for one that another process delayed. Short chunks at first reach full speed soon; with
-    `growth`, those of a producer that lasts become longer, so that there are fewer of them to handle.
+    while chunks are quick, and halves when they are slow, so that one delayed chunk costs little. `fit` suits
+    a producer that times each element: the size follows the time per element, grows by doubling at most, and
+    shrinks for two slow calls in a row, not for one that another process delayed. Short chunks at first
+    reach full speed soon; with `growth`, those of a producer that lasts become longer, so that there are
+    fewer of them to handle.
 
     Args:
         seconds: Time that a chunk should take.
