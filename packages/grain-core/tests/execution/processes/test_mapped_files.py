@@ -12,6 +12,7 @@ import pytest
 import grain
 from grain._policy import use_policy
 from grain.execution.processes import array_pickling
+from grain.execution.processes.job import pickle_for_workers
 
 WORKERS = grain.MultiprocessingOptions(num_workers=2)
 # More than a page, so that offsets within a page and beyond it occur.
@@ -27,7 +28,7 @@ def file(tmp_path: Path) -> Path:
 
 def sent(value: Any) -> tuple[Any, int]:
     """Return a value as a worker receives it, and the bytes that were sent."""
-    pickled = array_pickling.dumps_job(value)
+    pickled = pickle_for_workers(value, "job", None)
     size = len(pickled.stream) + sum(buffer.nbytes for buffer in pickled.buffers)
     return array_pickling.loads(pickled.stream, pickled.buffers), size
 
@@ -95,7 +96,7 @@ def test_a_replaced_file_is_sent_with_its_former_contents(file: Path, tmp_path: 
 
 @pytest.mark.parametrize("change", ["removed", "resized"])
 def test_a_file_that_changes_on_the_way_is_named(file: Path, change: str) -> None:
-    pickled = array_pickling.dumps_job(np.load(file, mmap_mode="r"))
+    pickled = pickle_for_workers(np.load(file, mmap_mode="r"), "job", None)
     if change == "removed":
         file.unlink()
     else:

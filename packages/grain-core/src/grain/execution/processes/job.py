@@ -25,9 +25,9 @@ class Job(Protocol):
 def pickle_for_workers(
     value: object, name: str, name_owner: NameOwner | None
 ) -> array_pickling.Pickled:
-    """Pickle a value by value where needed; the error names the part that cannot be pickled."""
+    """Pickle a job, or what belongs to it; the error names the part that cannot be pickled."""
     try:
-        return array_pickling.dumps_by_value(value)
+        return array_pickling.dumps_job(value)
     except Exception as error:
         raise TypeError(explain_unpicklable(value, name, error, name_owner)) from error
 
