@@ -47,3 +47,43 @@ for number in stream:
     assert_type(number, int)
 source = grain.sources.RangeDataSource(0, 3, 1)
 assert_type(grain.MapDataset.source(source), grain.MapDataset[int])
+
+
+class Shout(grain.transforms.Map):
+    def map(self, text: str) -> bytes:
+        return text.upper().encode()
+
+
+class Number(grain.transforms.MapWithIndex):
+    def map_with_index(self, index: int, text: str) -> tuple[int, str]:
+        return index, text
+
+
+class Blur(grain.transforms.RandomMap):
+    def random_map(self, number: int, rng: np.random.Generator) -> float:
+        return number + rng.random()
+
+
+class Untyped(grain.transforms.Map):
+    def map(self, element):  # type: ignore[no-untyped-def]
+        return element
+
+
+class Split(grain.transforms.FlatMap):
+    max_fan_out = 2
+
+    def flat_map(self, element: str) -> list[str]:
+        return element.split()
+
+
+assert_type(texts.map(Shout()), grain.MapDataset[bytes])
+assert_type(texts.map_with_index(Number()), grain.MapDataset[tuple[int, str]])
+assert_type(numbers.random_map(Blur(), seed=1), grain.MapDataset[float])
+assert_type(texts.map(Untyped()), grain.MapDataset[Any])
+assert_type(stream.random_map(Blur(), seed=1), grain.IterDataset[float])
+assert_type(texts.to_iter_dataset().map(Shout()), grain.IterDataset[bytes])
+rebatched = grain.experimental.RebatchIterDataset(stream, 2)
+assert_type(next(iter(rebatched)), int)
+pieces = grain.experimental.FlatMapIterDataset(texts.to_iter_dataset(), Split())
+for piece in pieces:
+    assert_type(piece, Any)

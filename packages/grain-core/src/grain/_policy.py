@@ -41,8 +41,9 @@ class Policy:
     # Time and most elements of a chunk taken from one cycle slot of an interleave.
     interleave_chunk_seconds: float = 0.0001
     max_interleave_chunk: int = 1024
-    # Elements in a window of the drop rate monitor.
+    # Elements in a window of the drop rate monitor, and the time between two warnings about one operation.
     drop_rate_window: int = 1000
+    drop_warning_seconds: float = 60.0
 
     # Interleave: opening and reading ahead in threads.
 

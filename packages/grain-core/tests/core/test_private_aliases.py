@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import inspect
 import os
 import struct
@@ -92,6 +92,11 @@ def test_an_unknown_name_is_an_import_error_with_advice(statement, message):
         exec(statement)
 
 
+def test_programs_may_ask_whether_a_module_is_there():
+    assert importlib.util.find_spec("grain._src.python.foo") is None
+    assert importlib.util.find_spec("grain._src.python.samplers") is not None
+
+
 def test_an_unknown_attribute_is_missing():
     module = importlib.import_module("grain._src.python.samplers")
     assert not hasattr(module, "Foo")
@@ -145,6 +150,7 @@ def test_classes_of_users_may_record_statistics():
     for decorate in (
         stats.record_next_duration_if_output,
         stats.trace_input_pipeline_next(stage_category="mine"),
+        stats.trace_input_pipeline_next(stage_category=stats.IPL_CAT_PREPROCESSING),
         stats.trace_input_pipeline("mine", other=1),
     ):
         assert decorate(len) is len

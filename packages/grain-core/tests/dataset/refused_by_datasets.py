@@ -215,6 +215,11 @@ OTHERS: dict[str, Case] = {
     ),
     "named mix of nothing": (lambda: Iter.mix({}), ValueError, "at least one dataset"),
     "named mix of a number": (lambda: Iter.mix({"a": 3}), TypeError, "item 0 is 3"),
+    "weights by dataset": (
+        lambda: Map.mix({numbers(): 0.5}),
+        TypeError,
+        r"needs a dictionary from names to datasets, got the key .*`mix\(\[a, b\], \[0.7, 0.3\]\)`",
+    ),
     "named datasets, listed weights": (
         lambda: Iter.mix({"a": numbers()}, [1]),
         TypeError,

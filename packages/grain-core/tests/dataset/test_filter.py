@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import grain
+from grain._policy import use_policy
 
 from ..helpers.pipelines import INLINE
 
@@ -34,14 +36,15 @@ def with_options(ds: grain.IterDataset, **options: Any) -> grain.IterDataset:
     return grain.experimental.WithOptionsIterDataset(ds, DatasetOptions(**options))
 
 
-def warnings_of(ds: grain.IterDataset) -> list[str]:
+def warnings_of(ds: grain.IterDataset, seconds: float = 0) -> list[str]:
     caught: list[logging.LogRecord] = []
     handler = logging.Handler()
     handler.emit = caught.append  # type: ignore[method-assign]
     logger = logging.getLogger("grain")
     logger.addHandler(handler)
     try:
-        list(ds)
+        with use_policy(drop_warning_seconds=seconds):
+            list(ds)
     finally:
         logger.removeHandler(handler)
     assert all(record.levelno == logging.WARNING for record in caught)
@@ -68,6 +71,17 @@ def test_a_filter_that_drops_more_than_nine_in_ten_warns_with_each_thousand(make
     assert len(messages) == 3
     assert "skipped 95.00 % of the last seen 1000 elements" in messages[0]
     assert "filter_warn_threshold_ratio` used in `WithOptionsIterDataset` to `None`" in messages[0]
+
+
+def test_a_filter_is_warned_about_once_in_a_while():
+    # Named after the moment: an earlier run of this test may have warned a moment ago.
+    name = f"Keep{time.monotonic_ns()}"
+    keep = type(name, (grain.transforms.Filter,), {"filter": lambda self, x: x % 20 == 0})()
+    ds = Map.range(3500).to_iter_dataset(INLINE).filter(keep)
+    [message] = warnings_of(ds, 3600)
+    assert name in message
+    assert warnings_of(ds, 3600) == []
+    assert len(warnings_of(ds, 0)) == 3
 
 
 @each_form
@@ -207,9 +221,10 @@ def test_a_threshold_is_a_number_from_zero_on(name):
 
 
 def test_an_iterator_watches_from_where_it_was_set(caplog):
-    iterator = iter(on_iter(2999, lambda x: x < 2000))
-    iterator.set_state({"next_index": 1999})
-    assert list(iterator) == [1999]
+    with use_policy(drop_warning_seconds=0):
+        iterator = iter(on_iter(2999, lambda x: x < 2000))
+        iterator.set_state({"next_index": 1999})
+        assert list(iterator) == [1999]
     assert "skipped 99.90 % of the last seen 1000" in caplog.text
 
 

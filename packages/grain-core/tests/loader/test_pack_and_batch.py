@@ -66,3 +66,12 @@ def test_records_that_cannot_be_packed_are_errors(data: Any, message: str) -> No
 def test_wrong_options_of_the_loader_operation_are_refused_when_built(wrong: Any) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         PackAndBatchOperation(**({"length_struct": {"x": 4}, "batch_size": 2} | wrong))
+
+
+def test_the_operation_is_a_generic_class_and_keeps_nothing_between_iterations() -> None:
+    assert PackAndBatchOperation[int].__origin__ is PackAndBatchOperation
+    operation = PackAndBatchOperation(length_struct={"x": 4}, batch_size=2)
+    record, metadata = grain.python.Record, grain.python.RecordMetadata
+    records = [record(metadata(n, record_key=n), {"x": np.full(3, n)}) for n in range(3)]
+    runs = [[r.data[0]["x"].tolist() for r in operation(iter(records))] for _ in range(2)]
+    assert runs[0] == runs[1] == [[[0, 0, 0, 0], [1, 1, 1, 0]], [[2, 2, 2, 0], [0, 0, 0, 0]]]

@@ -13,6 +13,7 @@ from grain.plugins.install_commands import (
     install_command,
     install_hint,
     package_beside_core,
+    repair_hint,
     upgrade_command,
 )
 from grain.plugins.metadata import InfoDirectory
@@ -107,6 +108,16 @@ def test_environments_of_uv_have_commands_of_uv(record, packages) -> None:
     here = record({"url": (packages / "grain-core").as_uri(), "dir_info": {}}, installer="uv")
     assert install_command(PARQUET, here).startswith("uv pip install ")
     assert upgrade_command("other", distributions=here) == "uv pip install --upgrade other"
+
+
+def test_a_published_plugin_is_repaired_from_where_the_core_came_from(record, packages) -> None:
+    here = record({"url": (packages / "grain-core").as_uri(), "dir_info": {}}, installer="uv")
+    given = 'pip install "x"'
+    command = repair_hint("grain-parquet", given, here)
+    assert command == install_command(PARQUET, here) != given
+    assert repair_hint("other", given, here) == given
+    assert repair_hint("other", "", here) == "uv pip install --upgrade other"
+    assert repair_hint("", "", here) == ""
 
 
 def test_without_metadata_of_the_core_the_command_is_that_of_pip() -> None:

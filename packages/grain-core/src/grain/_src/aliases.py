@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import opcode
 import os
 import sys
@@ -121,6 +121,11 @@ _ALIASES: dict[str, Mapping[str, Iterable[str]]] = {
     },
     "python.dataset.stats": {
         "grain.dataset.stats": [
+            "IPL_CAT_ENQUEUE",
+            "IPL_CAT_PREFETCH",
+            "IPL_CAT_PREPROCESSING",
+            "IPL_CAT_READ",
+            "IPL_CAT_UNKNOWN",
             "Stats",
             "record_next_duration_if_output",
             "trace_input_pipeline",
@@ -271,11 +276,13 @@ class _AliasFinder:
     def find_spec(
         fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a module in the table; raise an error with advice for others below `_src`."""
+        """Return the spec of a module in the table; an import of others below `_src` fails with advice."""
         if not fullname.startswith(f"{_ROOT}."):
             return None
         below = fullname.removeprefix(f"{_ROOT}.")
         if below not in _ALIASES and below not in _PACKAGES:
+            if sys._getframe(2).f_code is importlib.util.find_spec.__code__:
+                return None  # A program asks whether the module is there, and does not import it.
             raise ModuleNotFoundError(
                 f"No module named {fullname!r}: {_ROOT} has only modules of google/grain that other "
                 "programs are known to import names from. The public API is `import grain`.",

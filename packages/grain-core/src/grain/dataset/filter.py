@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -27,6 +29,10 @@ S = TypeVar("S")
 # Imported when there is something to log: most programs do not load it otherwise.
 _logging: Any = LazyModule("logging")
 
+# When each operation was last warned about: a filter may drop too many elements for days.
+_warned: dict[str, float] = {}
+_MOST_WARNED = 256
+
 
 class DropRateMonitor:
     """A monitor that warns or raises when too many of the last elements were dropped.
@@ -41,7 +47,9 @@ class DropRateMonitor:
         self._name = name
         self._options = options
         self._enabled = bool(options.warn_ratio or options.raise_ratio)
-        self._window = current_policy().drop_rate_window
+        policy = current_policy()
+        self._window = policy.drop_rate_window
+        self._warning_seconds = policy.drop_warning_seconds
         self._seen = 0
         self._kept = 0
 
@@ -106,9 +114,17 @@ class DropRateMonitor:
         if options.raise_ratio and dropped >= options.raise_ratio:
             return ValueError(self._message(dropped, seen, "filter_raise_threshold_ratio"))
         if options.warn_ratio and dropped >= options.warn_ratio:
+            self._warn(dropped, seen)
+        return None
+
+    def _warn(self, dropped: float, seen: int) -> None:
+        name, now = self._name(), time.monotonic()
+        if now - _warned.get(name, -math.inf) >= self._warning_seconds:
+            if len(_warned) >= _MOST_WARNED:
+                _warned.clear()
+            _warned[name] = now
             message = self._message(dropped, seen, "filter_warn_threshold_ratio")
             _logging.getLogger("grain").warning(message)
-        return None
 
     def _message(self, dropped: float, seen: int, option: str) -> str:
         return (

@@ -63,7 +63,9 @@ class FlatMapMapDataset(IndexedMapDataset[T]):
 
     fingerprint_name = "flat_map"
 
-    def __init__(self, parent: MapDataset[Any], transform: transforms.FlatMap):
+    def __init__(
+        self: FlatMapMapDataset[Any], parent: MapDataset[Any], transform: transforms.FlatMap
+    ):
         super().__init__(checked_map_parent("FlatMapMapDataset", parent))
         self._transform = _checked(transform)
         self._fan_out = checked_int("max_fan_out", transform.max_fan_out, least=1)
@@ -191,7 +193,9 @@ class FlatMapIterDataset(IterDataset[T]):
 
     fingerprint_name = "flat_map"
 
-    def __init__(self, parent: IterDataset[Any], transform: transforms.FlatMap):
+    def __init__(
+        self: FlatMapIterDataset[Any], parent: IterDataset[Any], transform: transforms.FlatMap
+    ):
         super().__init__(checked_iter_parent(type(self).__name__, parent))
         self._transform = _checked(transform)
 

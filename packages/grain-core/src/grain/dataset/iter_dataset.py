@@ -24,6 +24,7 @@ from grain.options import MultiprocessingOptions
 # The operations need the class below; they are imported when they are first called.
 if TYPE_CHECKING:
     from grain.dataset.packing import strategy as packing
+    from grain.dataset.transform_types import SupportsMap, SupportsMapWithIndex, SupportsRandomMap
 else:
     packing = LazyModule("grain.dataset.packing.strategy")
 
@@ -263,19 +264,19 @@ class IterDataset(RecognisedIterDataset, DatasetNode, Iterable[T], metaclass=abc
         """Drop the elements for which `transform` is false."""
         return operations.filter.FilterIterDataset(self, transform)
 
-    def map(self, transform: transforms.Map | Callable[[T], S]) -> IterDataset[S]:
+    def map(self, transform: SupportsMap[T, S] | Callable[[T], S]) -> IterDataset[S]:
         """Apply a function to every element."""
         return operations.map.MapIterDataset(self, transform)
 
     def map_with_index(
-        self, transform: transforms.MapWithIndex | Callable[[int, T], S]
+        self, transform: SupportsMapWithIndex[T, S] | Callable[[int, T], S]
     ) -> IterDataset[S]:
         """Apply a function to each element and the number of elements before it."""
         return operations.map.MapWithIndexIterDataset(self, transform)
 
     def random_map(
         self,
-        transform: transforms.RandomMap | Callable[[T, np.random.Generator], S],
+        transform: SupportsRandomMap[T, S] | Callable[[T, np.random.Generator], S],
         *,
         seed: int | None = None,
     ) -> IterDataset[S]:

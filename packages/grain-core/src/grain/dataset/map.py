@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import count, repeat
 from operator import is_
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from grain import transforms
 from grain._exceptions import add_note, note_element, transform_name
@@ -21,6 +21,9 @@ from grain.dataset.map_dataset import IndexedMapDataset, MapDataset, array_of_on
 from grain.dataset.node import computed
 from grain.dataset.stages import StageIterDataset
 from grain.index.permutation import IndexArray
+
+if TYPE_CHECKING:
+    from grain.dataset.transform_types import SupportsMap, SupportsMapWithIndex
 
 T = TypeVar("T")
 
@@ -141,7 +144,9 @@ class MapMapDataset(TransformMapDataset[T]):
 
     fingerprint_name = "map"
 
-    def __init__(self, parent: MapDataset[Any], transform: transforms.Map | Callable[[Any], T]):
+    def __init__(
+        self, parent: MapDataset[Any], transform: SupportsMap[Any, T] | Callable[[Any], T]
+    ):
         super().__init__(parent, transform, function_of(transform, transforms.Map, "map", "map"))
 
     @calls_user_code
@@ -195,7 +200,9 @@ class MapWithIndexMapDataset(TransformMapDataset[T]):
     fingerprint_name = "map_with_index"
 
     def __init__(
-        self, parent: MapDataset[Any], transform: transforms.MapWithIndex | Callable[[int, Any], T]
+        self,
+        parent: MapDataset[Any],
+        transform: SupportsMapWithIndex[Any, T] | Callable[[int, Any], T],
     ):
         function = function_of(
             transform, transforms.MapWithIndex, "map_with_index", "map_with_index"
@@ -253,7 +260,9 @@ class MapIterDataset(TransformIterDataset[T]):
 
     _skips_none = True
 
-    def __init__(self, parent: IterDataset[Any], transform: transforms.Map | Callable[[Any], T]):
+    def __init__(
+        self, parent: IterDataset[Any], transform: SupportsMap[Any, T] | Callable[[Any], T]
+    ):
         super().__init__(parent, transform, function_of(transform, transforms.Map, "map", "map"))
 
     def apply_chunk(self, elements: list[Any], first: int) -> Transformed:
@@ -275,7 +284,9 @@ class MapWithIndexIterDataset(TransformIterDataset[T]):
     fingerprint_name = "map_with_index"
 
     def __init__(
-        self, parent: IterDataset[Any], transform: transforms.MapWithIndex | Callable[[int, Any], T]
+        self,
+        parent: IterDataset[Any],
+        transform: SupportsMapWithIndex[Any, T] | Callable[[int, Any], T],
     ):
         function = function_of(
             transform, transforms.MapWithIndex, "map_with_index", "map_with_index"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from grain import sharding
     from grain.dataset.iter_dataset import IterDataset
     from grain.dataset.iterator import DatasetIterator
+    from grain.dataset.transform_types import SupportsMap, SupportsMapWithIndex, SupportsRandomMap
 
 # A worker receives its sources as they are.
 columnar = LazyModule("grain.columnar.columnar_source")
@@ -291,7 +292,7 @@ class MapDataset(RecognisedMapDataset, DatasetNode, Generic[T], abc.ABC):
         """
         return operations.filter.FilterMapDataset(self, transform)
 
-    def map(self, transform: transforms.Map | Callable[[T], S]) -> MapDataset[S]:
+    def map(self, transform: SupportsMap[T, S] | Callable[[T], S]) -> MapDataset[S]:
         """Apply a function to every element.
 
         >>> import grain
@@ -301,7 +302,7 @@ class MapDataset(RecognisedMapDataset, DatasetNode, Generic[T], abc.ABC):
         return operations.map.MapMapDataset(self, transform)
 
     def map_with_index(
-        self, transform: transforms.MapWithIndex | Callable[[int, T], S]
+        self, transform: SupportsMapWithIndex[T, S] | Callable[[int, T], S]
     ) -> MapDataset[S]:
         """Apply a function to the index and the element.
 
@@ -313,7 +314,7 @@ class MapDataset(RecognisedMapDataset, DatasetNode, Generic[T], abc.ABC):
 
     def random_map(
         self,
-        transform: transforms.RandomMap | Callable[[T, np.random.Generator], S],
+        transform: SupportsRandomMap[T, S] | Callable[[T, np.random.Generator], S],
         *,
         seed: int | None = None,
     ) -> MapDataset[S]:

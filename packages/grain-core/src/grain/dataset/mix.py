@@ -84,6 +84,13 @@ def _by_position(
 ) -> tuple[list[str] | None, Sequence[Any], Sequence[float] | None]:
     """Return the names of components, if they have any, and components and weights in order."""
     if isinstance(datasets, Mapping):
+        for name in datasets:
+            if not isinstance(name, str):
+                raise TypeError(
+                    "`mix` of named datasets needs a dictionary from names to datasets, got the key "
+                    f"{name} of type {type(name).__name__}. For weights, pass a list of datasets "
+                    "and a list of weights: `mix([a, b], [0.7, 0.3])`."
+                )
         names = sorted(datasets)
         return names, [datasets[name] for name in names], _weights_by_name(names, weights)
     if isinstance(weights, Mapping):

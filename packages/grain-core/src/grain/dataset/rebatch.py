@@ -34,7 +34,7 @@ class RebatchIterDataset(IterDataset[T]):
 
     fingerprint_name = "rebatch"
 
-    def __init__(self, parent: IterDataset[Any], batch_size: int, drop_remainder: bool = False):
+    def __init__(self, parent: IterDataset[T], batch_size: int, drop_remainder: bool = False):
         super().__init__(checked_iter_parent(type(self).__name__, parent))
         self._batch_size = checked_batch_size(batch_size)
         self._drop_remainder = drop_remainder

@@ -15,6 +15,13 @@ T = TypeVar("T")
 
 _NOTHING = contextlib.nullcontext()
 
+# Categories for the decorators below, as in google/grain.
+IPL_CAT_ENQUEUE = "enqueue"
+IPL_CAT_PREFETCH = "prefetch"
+IPL_CAT_PREPROCESSING = "preprocessing"
+IPL_CAT_READ = "read"
+IPL_CAT_UNKNOWN = "unknown"
+
 
 class Stats:
     """A recorder that records nothing; its methods are those of google/grain.
@@ -54,13 +61,15 @@ def record_next_duration_if_output(next_fn: F) -> F:
     return next_fn
 
 
-def trace_input_pipeline(stage_category: str = "unknown", **trace_kwargs: Any) -> Callable[[F], F]:
+def trace_input_pipeline(
+    stage_category: str = IPL_CAT_UNKNOWN, **trace_kwargs: Any
+) -> Callable[[F], F]:
     """Return a decorator that returns the function itself."""
     del stage_category, trace_kwargs
     return record_next_duration_if_output
 
 
-def trace_input_pipeline_next(stage_category: str = "prefetch") -> Callable[[F], F]:
+def trace_input_pipeline_next(stage_category: str = IPL_CAT_PREFETCH) -> Callable[[F], F]:
     """Return a decorator that returns the function itself."""
     return trace_input_pipeline(stage_category)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -14,9 +14,11 @@ from grain.dataset.packing.packed_row import Array, Layout, Row, as_sequence
 from grain.options import checked_int
 from grain.records import Record
 
+T = TypeVar("T")
+
 
 @dataclasses.dataclass
-class PackAndBatchOperation:
+class PackAndBatchOperation(Generic[T]):
     """Operation that packs records into the rows of a batch, each into the first row where it fits.
 
     It yields records whose data are the packed batch, its segment ids and its positions, three trees
@@ -88,7 +90,7 @@ class PackAndBatchOperation:
 class _Batch:
     """The rows of a batch while they are filled."""
 
-    def __init__(self, operation: PackAndBatchOperation, layout: Layout, values: list[Array]):
+    def __init__(self, operation: PackAndBatchOperation[Any], layout: Layout, values: list[Array]):
         self._layout = layout
         self._max = operation.max_sequences_per_bin
         self._fillers = layout.fillers(values)

@@ -46,6 +46,20 @@ def upgrade_command(*names: str, distributions: Iterable[Distribution] | None = 
     return f"{_installer_of(core)} --upgrade {' '.join(words)}"
 
 
+def repair_hint(name: str, given: str, distributions: Iterable[Distribution] | None = None) -> str:
+    """Return the command that completes an installed plugin, such as one that lacks a dependency.
+
+    Args:
+        name: The distribution of the plugin, or an empty text if it has none.
+        given: The command that the plugin gives, if any.
+        distributions: The installed distributions.
+    """
+    for known in KNOWN_PLUGINS:
+        if known.distribution == name:
+            return install_hint(known, distributions)
+    return given or (upgrade_command(name, distributions=distributions) if name else "")
+
+
 def package_beside_core(
     name: str, distributions: Iterable[Distribution] | None = None
 ) -> str | None:

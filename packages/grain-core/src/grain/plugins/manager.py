@@ -28,7 +28,7 @@ from grain.plugins.diagnostics import (
 )
 from grain.plugins.discovery import Candidate, Settings, find_candidates, read_cases, read_plugin
 from grain.plugins.first_party import KNOWN_NAMES, KNOWN_PLUGINS, OWN_NAMES, KnownPlugin
-from grain.plugins.install_commands import upgrade_command
+from grain.plugins.install_commands import repair_hint
 from grain.plugins.mentions import mentions
 from grain.plugins.metadata import ISOLATED, Distribution, installed_distributions, load_object
 from grain.plugins.names import Claim, Claims, PluginAttributes
@@ -369,12 +369,11 @@ class PluginManager:
         try:
             loaded = load_object(reference)
         except ISOLATED as error:
-            reinstall = upgrade_command(plugin.distribution) if plugin.distribution else ""
             fault = replace(
                 plugin,
                 status=Status.FAILED,
                 reason=f"importing {reference} raised {one_line(error)}",
-                fix=spec.install or reinstall,
+                fix=repair_hint(plugin.distribution or "", spec.install),
                 error=error,
             )
             self._record(plugin, reference, fault)
