@@ -202,7 +202,10 @@ def test_a_killed_worker_is_replaced_and_its_tasks_are_computed_again(
 @pytest.mark.filterwarnings("ignore:Worker")
 @pytest.mark.parametrize(
     ("kind", "where"),
-    [("chain", "MapIterDataset.* at index 40"), ("stream", "the element of MapIterDataset.*40")],
+    [
+        ("chain", "index 40, made of element 40 of .* by .*MapIterDataset"),
+        ("stream", "the element of MapIterDataset.*40"),
+    ],
 )
 def test_a_record_that_kills_its_workers_is_named(kind: str, where: str, tmp_path: Any) -> None:
     def killing(x: int) -> int:
@@ -218,6 +221,41 @@ def test_a_record_that_kills_its_workers_is_named(kind: str, where: str, tmp_pat
     with iter(LOSING[kind](lambda x: x)) as alone:
         alone.set_state(state)
         assert next(alone) == 40
+
+
+def _kills_at_41(x: int) -> int:
+    if x == 41:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return x
+
+
+_MAPPED = grain.MapDataset.range(120).map(_kills_at_41)
+
+
+@pytest.mark.usefixtures("leaves_nothing")
+@pytest.mark.filterwarnings("ignore:Worker")
+@pytest.mark.parametrize(
+    ("dataset", "where"),
+    [
+        (_MAPPED.to_iter_dataset(), "index 41, made of element 41 of Range.* by Map.*_kills_at_41"),
+        (
+            _MAPPED.shuffle(seed=1).to_iter_dataset().filter(bool),
+            r"index \d+, made of element 41 of Range.* by Filter.*Shuffle.*_kills_at_41",
+        ),
+        (_MAPPED.batch(3).to_iter_dataset(), "index 13, made of elements 39, 40, 41 of Range"),
+        (_MAPPED.to_iter_dataset().batch(3), "indices 39 to 41, made of elements 39, 40, 41 of"),
+        (
+            _MAPPED.zip(_MAPPED).batch(60).repeat(2).to_iter_dataset(),
+            r"index 0, made of elements 0, 1, .* of Range.* and others by .*Zip.*_kills_at_41",
+        ),
+    ],
+)
+def test_the_source_element_that_kills_workers_is_named(dataset: Any, where: str) -> None:
+    with (
+        iter(with_workers(dataset, 2)) as iterator,
+        pytest.raises(RuntimeError, match=rf"2 workers were lost while they computed {where}"),
+    ):
+        list(iterator)
 
 
 @pytest.mark.usefixtures("leaves_nothing")

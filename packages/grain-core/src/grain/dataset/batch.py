@@ -110,11 +110,19 @@ class BatchMapDataset(IndexedMapDataset[T]):
             f"BatchMapDataset(batch_size={self._batch_size}, drop_remainder={self._drop_remainder})"
         )
 
-    def read_one(self, index: int) -> Any:
+    def origins(self, index: int) -> Sequence[tuple[MapDataset[Any], int]]:
+        _, start, size = self._span(index)
+        return [(self._parent, number) for number in range(start, start + size)]
+
+    def _span(self, index: int) -> tuple[int, int, int]:
+        """Return the epoch of a batch, where it starts in the parent, and how long it is."""
         epoch, within = divmod(index, self._length)
         begin = within * self._batch_size
         size = min(self._batch_size, self._parent_length - begin)
-        start = epoch * self._parent_length + begin
+        return epoch, epoch * self._parent_length + begin, size
+
+    def read_one(self, index: int) -> Any:
+        epoch, start, size = self._span(index)
         if max(epoch + 1, -epoch) * self._parent_length > 2**63:
             elements = read_each(self._parent, range(start, start + size))
             batches = self._stacked(elements, [size], [index])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from grain.dataset.map_dataset import IndexedMapDataset, array_of_one
+from grain.dataset.map_dataset import IndexedMapDataset, MapDataset, array_of_one
 from grain.dataset.node import computed
 from grain.index.permutation import IndexArray
 
@@ -24,6 +25,9 @@ class IndexTransformMapDataset(IndexedMapDataset[T]):
     def _parent_index(self, index: int) -> int:
         """Return the parent's index of one element."""
         return int(self._parent_indices(array_of_one(index))[0])
+
+    def origins(self, index: int) -> Sequence[tuple[MapDataset[Any], int]]:
+        return [(self._parent, self._parent_index(index))]
 
     def read_one(self, index: int) -> Any:
         return self._parents[0].read_one(self._parent_index(index))

@@ -81,6 +81,9 @@ class TransformMapDataset(IndexedMapDataset[T]):
     def __str__(self) -> str:
         return f"{type(self).__name__}(transform={transform_name(self._transform)})"
 
+    def origins(self, index: int) -> Sequence[tuple[MapDataset[Any], int]]:
+        return [(self._parent, index)]
+
     def read_many(self, indices: IndexArray) -> list[Any]:
         parent = self._parent
         elements = parent.read_many(indices)

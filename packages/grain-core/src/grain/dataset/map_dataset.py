@@ -456,6 +456,11 @@ class MapDataset(RecognisedMapDataset, DatasetNode, Generic[T], abc.ABC):
         """Return the elements of one epoch."""
         return operations.epochs.EpochMapDataset(self, epoch) if epoch else self
 
+    def origins(self, index: int) -> Sequence[tuple[MapDataset[Any], int]]:
+        """Return the parents, and the indices there, that an element is made of; none where unknown."""
+        del index
+        return ()
+
     def read_many(self, indices: IndexArray) -> list[Any]:
         """Return the elements at `indices`, or a `PartialRead` of those before the first error.
 

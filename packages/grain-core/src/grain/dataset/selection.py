@@ -53,6 +53,10 @@ class ManyParentsMapDataset(IndexedMapDataset[T]):
         chosen, parent_indices = self.select(array_of_one(index))
         return int(chosen[0]), int(parent_indices[0])
 
+    def origins(self, index: int) -> Sequence[tuple[MapDataset[Any], int]]:
+        chosen, parent_index = self.select_one(index)
+        return [(self._parents[chosen], parent_index)]
+
     @computed_once
     def _reader(self) -> CombinedReader:
         """Return the reader of all parents that `select` chooses from."""

@@ -78,6 +78,9 @@ class ZipMapDataset(IndexedMapDataset[tuple[Any, ...]]):
     def __str__(self) -> str:
         return f"ZipMapDataset[{len(self._parents)} parents]"
 
+    def origins(self, index: int) -> Sequence[tuple[MapDataset[Any], int]]:
+        return [(parent, index) for parent in self._parents]
+
     @computed_once
     def _reader(self) -> CombinedReader | None:
         """Return the reader of parents of one kind, if there are many."""

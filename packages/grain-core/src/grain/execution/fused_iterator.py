@@ -273,7 +273,8 @@ class FusedIterator(ChunkIterator[T]):
             is_single = task.block.size <= self._stage.group_size
             if isinstance(error, PoisonTaskError):
                 if is_single:
-                    raise PoisonTaskError(error.losses, self._place(start, stop)) from None
+                    where = self._stage.describe_task(start, stop)
+                    raise PoisonTaskError(error.losses, where) from None
                 # Another loss at one of these indices is evidence enough.
                 self._suspect_losses = error.losses[:-1]
             elif is_worker_failure(error) or isinstance(error, Warning):
@@ -289,10 +290,6 @@ class FusedIterator(ChunkIterator[T]):
             return None
         self._in_flight.popleft()
         return result
-
-    def _place(self, start: int, stop: int) -> str:
-        indices = f"index {start}" if stop == start + 1 else f"indices {start} to {stop - 1}"
-        return f"{self._stage} at {indices}"
 
     def _chunk_of(self, result: BlockResult) -> Chunk:
         if not result.elements:

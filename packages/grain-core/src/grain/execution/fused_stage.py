@@ -25,6 +25,9 @@ from grain.dataset.stages import StageIterDataset, with_counts
 from grain.dataset.to_iter import PrefetchIterDataset
 from grain.execution.split_reader import SplitReader
 
+# Records that a message names.
+_MOST_RECORDS = 8
+
 
 class BlockTask(NamedTuple):
     """A range of indices of the map dataset to be computed.
@@ -103,6 +106,32 @@ class FusedStage:
 
     def __str__(self) -> str:
         return str(self.stages[-1] if self.stages else self.boundary)
+
+    def describe_task(self, start: int, stop: int) -> str:
+        """Return the operations that compute indices of the map dataset, and the records they read."""
+        indices = f"index {start}" if stop == start + 1 else f"indices {start} to {stop - 1}"
+        operations = [str(stage) for stage in reversed(self.stages)]
+        level = [(self.boundary.parents[0], index) for index in range(start, stop)]
+        records: dict[str, list[int]] = {}
+        others = ""
+        while level:
+            if len(level) > _MOST_RECORDS:
+                others = " and others"
+            below: dict[tuple[int, int], tuple[Any, int]] = {}
+            for node, index in level[:_MOST_RECORDS]:
+                if node.parents:
+                    operations.append(str(node))
+                origins = node.origins(index)
+                below |= {(id(parent), number): (parent, number) for parent, number in origins}
+                if not origins:
+                    records.setdefault(str(node), []).append(index % max(1, len(node)))
+            level = list(below.values())
+        made = " and ".join(
+            f"{'element' if len(found) == 1 else 'elements'} {', '.join(map(str, found))} of {source}"
+            for source, found in records.items()
+        )
+        names = ", ".join(dict.fromkeys(operations)) or str(self)
+        return f"{indices}, made of {made}{others} by {names}"
 
     def counts_after(self, passed: int, firsts: Sequence[int]) -> list[int]:
         """Return, for each stage, how many elements it has processed after `passed` of the map dataset.
