@@ -246,7 +246,7 @@ def _next_after_the_end_of_a_zip(found: Found) -> bool:
 
 
 @expected(
-    "a rebatched dataset restored after its last batch, or between batches of different dimensions"
+    "a rebatched dataset restored after its last batch, or between batches of different dimensions or types"
 )
 def _empty_batch_at_the_end(found: Found) -> bool:
     sizes = re.findall(r'"\$nd": \["\w+", \[(\d+)', json.dumps(found.there))
@@ -255,9 +255,16 @@ def _empty_batch_at_the_end(found: Found) -> bool:
     continued = not {"repeat", "interleave"}.isdisjoint(after)
     empty = set(sizes) == {"0"} and (found.here == _END or continued)
     joined = found.says_there("must have same number of dimensions") and not found.fails_here()
-    return (
-        "rebatch" in found.kinds and found.place.startswith("resumed there") and (empty or joined)
-    )
+    # Nothing of the batch before is left, but its type.
+    there, here = (_without_types(side) for side in (found.there, found.here))
+    retyped = there != json.dumps(found.there) and there == here
+    resumed_there = "rebatch" in found.kinds and found.place.startswith("resumed there")
+    return resumed_there and (empty or joined or retyped)
+
+
+def _without_types(value: Any) -> str:
+    """Return a value as JSON, without the types of its arrays."""
+    return re.sub(r'"\$nd": \["[^"]+"', '"$nd": [', json.dumps(value))
 
 
 @expected("states of a repeated interleave, from its second epoch on")

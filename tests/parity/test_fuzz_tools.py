@@ -114,6 +114,22 @@ def test_an_array_of_objects_is_excused_where_an_operation_above_its_batch_hides
     assert row(["map", "batch", "random_map"], "[None, 'int[]']", _error("KeyError")) is None
 
 
+def test_a_batch_that_has_the_type_of_the_one_before_is_excused_after_restoring_only() -> None:
+    program = {"steps": [["batch", 2]], "iter": {"steps": [["rebatch", 2, False]]}}
+
+    def row(place: str, there: Any, here: Any) -> str | None:
+        return expected_row(Found(program, place, 0, {"$nd": there}, {"$nd": here}))
+
+    texts, others = [{"$bytes": ""}, {"$bytes": "07"}], [{"$bytes": ""}, {"$bytes": "08"}]
+    wide, narrow = ["|S2", [2], texts], ["|S1", [2], texts]
+    excused = row("resumed there from 3", wide, narrow)
+    assert excused is not None
+    assert excused.startswith("a rebatched dataset restored")
+    assert row("resumed here from 3", wide, narrow) is None
+    assert row("elements", wide, narrow) is None
+    assert row("resumed there from 3", wide, ["|S1", [2], others]) is None
+
+
 def test_texts_of_refused_values_are_compared() -> None:
     there = _error("ValueError", "batch_size must be positive.Got 0.")
     assert has_same_text(
