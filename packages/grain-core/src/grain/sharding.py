@@ -53,6 +53,13 @@ class ShardOptions:
                 f"{self.shard_count} and shard_index was {self.shard_index}."
             )
 
+    # Not the one of dataclasses, which an interrupt can leave at "...": states have this text.
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__qualname__}(shard_index={self.shard_index!r}, "
+            f"shard_count={self.shard_count!r}, drop_remainder={self.drop_remainder!r})"
+        )
+
 
 class NoSharding(ShardOptions):
     """The options of a process that reads all the data."""

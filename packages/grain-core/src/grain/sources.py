@@ -87,6 +87,13 @@ class RangeDataSource:
                 f" steps of {self.step}."
             )
 
+    # Not the one of dataclasses, which an interrupt can leave at "...": states have this text.
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__qualname__}(start={self.start!r}, stop={self.stop!r}, "
+            f"step={self.step!r})"
+        )
+
     @property
     def _range(self) -> range:
         return range(self.start, self.stop, self.step)

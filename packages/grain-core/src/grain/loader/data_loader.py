@@ -14,6 +14,7 @@ from grain.columnar.columnar_source import as_source
 from grain.dataset.base import IterDataset
 from grain.dataset.checkpointing import CheckpointMixin
 from grain.dataset.fingerprint.changes import allowing
+from grain.dataset.fingerprint.complete_text import complete_text
 from grain.dataset.fingerprint.lines import Line, source_lines
 from grain.dataset.fingerprint.stable_text import stable_text
 from grain.dataset.traceback_filter import filter_traceback
@@ -192,14 +193,14 @@ class DataLoader:
     @functools.cached_property
     def sampler_text(self) -> str:
         """The sampler as states store it."""
-        return repr(self._sampler)
+        return complete_text(self._sampler)
 
     @functools.cached_property
     def source_text(self) -> str:
         """The source as states store it."""
         source = self._data_source
         # The repr of a list or an array would be the data itself.
-        return repr(type(source) if isinstance(source, _PLAIN_SOURCES) else source)
+        return complete_text(type(source) if isinstance(source, _PLAIN_SOURCES) else source)
 
 
 def _shard_of(sampler: Any, given: ShardOptions | None) -> ShardOptions:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self, TypeGuard
 
 import numpy as np
 
+from grain.dataset.fingerprint.complete_text import complete_text
 from grain.dataset.fingerprint.stable_text import has_own_repr, stable_line
 from grain.dataset.fingerprint.stable_text import stable_text as stable_text
 
@@ -134,7 +135,7 @@ def _own_text(node: Any) -> str:
         given = [f for f in dataclasses.fields(node) if f.repr and not f.name.startswith("_")]
         return call_text(kind.__qualname__, {f.name: getattr(node, f.name) for f in given})
     if not kind.__str__.__module__.startswith("grain.") or has_own_repr(kind):
-        return stable_line(str(node))
+        return stable_line(complete_text(node, str))
     return str(kind.__qualname__)
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from grain.dataset.fingerprint.complete_text import complete_text
+
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _MOST_CHARACTERS = 1000
 _MOST_ITEMS = 32
@@ -87,7 +89,7 @@ def _text(value: Any, level: int) -> str:
         return f"{kind.__qualname__}({_arguments([], fields, level)})"
     if has_own_repr(kind):
         try:
-            return repr(value)
+            return complete_text(value)
         except Exception:
             return str(kind.__qualname__)  # An error here must not lose a checkpoint.
     public = {
