@@ -34,13 +34,11 @@ from .history import BrokenHistory, Checker, Stream, close, raw_state
 
 _LIBRARY = str(Path(grain.__file__).parent)
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib")
-# Half-imported modules are the interpreter's business, and so are the recursion guard of `repr`, which
-# keeps "..." for ever when it is interrupted (in `dataclasses` and `reprlib`), and the registry of
-# finalizers, which forgets one that it was about to call (in `weakref`).
+# Half-imported modules are the interpreter's business, and so is the registry of finalizers, which forgets
+# one that it was about to call (in `weakref`). The recursion guard of `repr` in `dataclasses` and `reprlib`
+# is not: texts made with it are in states.
 _NOT_INTERRUPTED = (
     "importlib",
-    "dataclasses.py",
-    "reprlib.py",
     "linecache.py",
     "warnings.py",
     "weakref.py",

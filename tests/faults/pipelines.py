@@ -5,6 +5,7 @@ The functions in them are pure, so one recorded stream is right for every execut
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from typing import Any
@@ -181,6 +182,43 @@ def _rows(count: int = 20) -> Callable[[grain.ReadOptions], grain.IterDataset]:
     return lambda read: M.range(count).to_iter_dataset(read)
 
 
+@dataclasses.dataclass
+class Records:
+    """A user's source with the `repr` of dataclasses, which is in states."""
+
+    length: int
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+@dataclasses.dataclass
+class Backwards:
+    """A user's sampler with the `repr` of dataclasses, which is in states."""
+
+    length: int
+    shard: grain.sharding.ShardOptions
+
+    def __getitem__(self, index: int) -> grain.RecordMetadata:
+        if index >= self.length:
+            raise IndexError
+        return grain.RecordMetadata(index=index, record_key=self.length - 1 - index)
+
+
+def _loader_of_dataclasses() -> grain.DataLoader:
+    shard = grain.sharding.NoSharding()
+    return grain.DataLoader(
+        data_source=Records(9),
+        sampler=Backwards(9, shard),
+        operations=[AddOne()],
+        shard_options=shard,
+        read_options=INLINE,
+    )
+
+
 _FIT = {"length_struct": {"tokens": 8}}
 
 PIPELINES: dict[str, Build] = {
@@ -264,6 +302,7 @@ PIPELINES: dict[str, Build] = {
 LOADERS: dict[str, Callable[[], grain.DataLoader]] = {
     "loader": lambda: _loader(read_options=INLINE),
     "loader with threads": lambda: _loader(read_options=THREADS),
+    "loader of dataclasses": _loader_of_dataclasses,
 }
 
 

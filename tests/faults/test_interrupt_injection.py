@@ -18,7 +18,7 @@ from grain.execution.block_threads import BlockThreads, ReadBlock
 
 from . import interrupts
 from .history import Checker, Stream, close, record
-from .pipelines import LOADERS, PIPELINES, build
+from .pipelines import LOADERS, PIPELINES, Records, build
 
 pytestmark = [
     pytest.mark.skipif("not sys.platform.startswith('linux')", reason="counts handles in /proc"),
@@ -64,6 +64,36 @@ def test_an_interrupted_iterator_with_workers_continues_exactly(name: str) -> No
 @pytest.mark.parametrize("name", ["filter and batch", "user iterator", "interleave streams"])
 def test_an_interrupted_session_continues_exactly(name: str, mode: str) -> None:
     check(name, mode, 8)
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_the_state_of_a_loader_has_its_whole_text_wherever_it_is_interrupted(name: str) -> None:
+    expected = stream(name)
+    boundary, left_over = 1, False
+    fired: list[str] = []
+    while not left_over:
+        iterator = iter(build(name, "inline"))
+        injector = interrupts.Injector([boundary])
+        with contextlib.suppress(KeyboardInterrupt):
+            injector(iterator.get_state)
+        fired += injector.fired
+        Checker(expected, iterator).check_state()
+        close(iterator)
+        left_over, boundary = injector.left_over, boundary + 1
+    assert any("data_loader.py" in site for site in fired)
+
+
+def test_a_recursion_guard_of_repr_can_be_interrupted() -> None:
+    records, fired = Records(3), []
+    boundary, left_over = 1, False
+    while not left_over:
+        injector = interrupts.Injector([boundary])
+        with contextlib.suppress(KeyboardInterrupt):
+            injector(repr, records)
+        fired += injector.fired
+        left_over, boundary = injector.left_over, boundary + 1
+    assert any("c_return" in site for site in fired)
+    assert repr(records) == "..."
 
 
 def interrupted(name: str, mode: str, position: int, boundary: int) -> Checker | None:
