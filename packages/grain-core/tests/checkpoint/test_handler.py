@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pathlib
 import subprocess
@@ -136,6 +137,68 @@ def test_a_damaged_checkpoint_is_named_and_changes_nothing(tmp_path, make, text)
     with pytest.raises(ValueError, match=f"{tmp_path}.* is damaged.*Restore an earlier checkpoint"):
         CheckpointHandler().restore(tmp_path, iterator)
     assert iterator.get_state() == before
+
+
+STATES_THAT_DO_NOT_FIT = [
+    b"",
+    b'{"next_ind',
+    b'{"version": 2,',
+    b"\xff\x00",
+    b"[" * 100_000,
+    b"null",
+    b"[]",
+    b'{"foo": 1}',
+    b'{"next_index": ' + b"9" * 5000 + b"}",
+]
+
+
+@pytest.mark.parametrize("make", [dataset, elastic, loader], ids=["dataset", "elastic", "loader"])
+@pytest.mark.parametrize("content", STATES_THAT_DO_NOT_FIT, ids=lambda content: str(content[:20]))
+def test_every_error_of_a_state_names_its_file_and_what_to_do(tmp_path, make, content):
+    iterator = iter(make())
+    next(iterator)
+    before = iterator.get_state()
+    CheckpointHandler().save(tmp_path, iterator)
+    (tmp_path / "process_0-of-1.json").write_bytes(content)
+    for restore in (
+        lambda: CheckpointHandler().restore(tmp_path, iterator),
+        lambda: asyncio.run(load(iterator, tmp_path)),
+    ):
+        with pytest.raises((ValueError, KeyError, TypeError, RecursionError)) as caught:
+            restore()
+        shown = full_text(caught.value)
+        assert str(tmp_path) in shown
+        assert make is elastic or "process_0-of-1.json" in shown
+        assert "restore an earlier checkpoint" in shown.lower()
+        assert len(shown) < 20_000
+        assert iterator.get_state() == before
+
+
+async def load(iterator: Any, folder: pathlib.Path) -> None:
+    await (await iterator.load(folder))
+
+
+def full_text(error: BaseException) -> str:
+    return "\n".join([str(error), *getattr(error, "__notes__", [])])
+
+
+@pytest.mark.parametrize("make", [dataset, elastic, loader], ids=["dataset", "elastic", "loader"])
+@pytest.mark.parametrize(
+    "content", [b"\xff\xfe\x00garbage", b"garbage\n", b"source: other\n"], ids=str
+)
+def test_every_error_of_a_fingerprint_names_its_file_and_what_to_do(tmp_path, make, content):
+    iterator = iter(make())
+    CheckpointHandler().save(tmp_path, iterator)
+    (tmp_path / "pipeline_0-of-1.txt").write_bytes(content)
+    for restore in (
+        lambda: CheckpointHandler().restore(tmp_path, iterator),
+        lambda: asyncio.run(load(iterator, tmp_path)),
+    ):
+        with pytest.raises(ValueError, match=r"damaged|kind: text|differs") as caught:
+            restore()
+        shown = full_text(caught.value)
+        assert str(tmp_path / "pipeline_0-of-1.txt") in shown
+        assert "restore an earlier checkpoint" in shown.lower()
 
 
 def test_concurrent_saves_into_one_folder_leave_a_whole_checkpoint(tmp_path):

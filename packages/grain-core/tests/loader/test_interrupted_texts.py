@@ -177,7 +177,9 @@ def test_the_texts_of_shards_and_ranges_are_those_of_dataclasses() -> None:
     assert repr(shard) == "ShardOptions(shard_index=1, shard_count=3, drop_remainder=True)"
     assert repr(SHARD) == "NoSharding(shard_index=0, shard_count=1, drop_remainder=False)"
     assert repr(Subclass(0, 1)).startswith(f"{Subclass.__qualname__}(shard_index=0, ")
-    assert repr(grain.sources.RangeDataSource(0, 9, 2)) == "RangeDataSource(start=0, stop=9, step=2)"
+    assert (
+        repr(grain.sources.RangeDataSource(0, 9, 2)) == "RangeDataSource(start=0, stop=9, step=2)"
+    )
 
 
 class Abbreviated:

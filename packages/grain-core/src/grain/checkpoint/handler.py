@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from grain.dataset.checkpointing import (
+    SavedText,
     pipeline_text,
     read_any_pipeline,
     read_files,
@@ -59,10 +60,10 @@ class CheckpointHandler:
         allow = getattr(args, "allow", ()) or allow
         if hasattr(iterator, "read_state"):
             # An ElasticIterator combines what any number of processes saved.
-            state = json.dumps(iterator.read_state(directory))
-            restore_texts(iterator, state, read_any_pipeline(directory), allow, directory)
+            state = SavedText(json.dumps(iterator.read_state(directory)), directory)
+            restore_texts(iterator, state, read_any_pipeline(directory), allow)
         else:
-            restore_texts(iterator, *read_files(directory), allow, directory)
+            restore_texts(iterator, *read_files(directory), allow)
         return iterator
 
     # The rest of Orbax's handler interface.

@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from grain._lazy import LazyModule
 
@@ -28,6 +28,17 @@ else:
     lines = LazyModule("grain.dataset.fingerprint.lines")
 
 _HEADING = "# What the pipeline of this process does; it is compared when the state is restored."
+
+
+_ADVICE = "Restore an earlier checkpoint: this one was cut short or changed after it was written."
+_MOST_CHARACTERS = 2000
+
+
+class SavedText(NamedTuple):
+    """A text of a checkpoint, and the file or the folder that it was read from."""
+
+    text: str
+    origin: Any
 
 
 def _process() -> str:
@@ -71,21 +82,42 @@ def parse_state(text: str, origin: Any) -> Any:
     """
     try:
         return json.loads(text)
-    except ValueError as error:
-        raise ValueError(
-            f"The state in {origin} is damaged: {error}. Restore an earlier checkpoint: this one was cut "
-            "short or changed after it was written."
-        ) from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"The state in {origin} is damaged: {error}. {_ADVICE}") from error
 
 
-def set_state_text(iterator: Any, text: str, origin: Any) -> None:
+def read_saved(file: Any) -> SavedText:
+    """Read a file of a checkpoint; raise a ValueError that names it if it has no text."""
+    try:
+        return SavedText(file.read_text(), file)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"The file {file} is damaged: {error}. {_ADVICE}") from error
+
+
+@contextlib.contextmanager
+def naming(origin: Any) -> Iterator[None]:
+    """Add the file or the folder that a state was read from to errors."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(
+            f"The state was read from {origin}. Restore it with the pipeline that saved it; if that is "
+            "the pipeline, the file was changed or is damaged: restore an earlier checkpoint."
+        )
+        raise
+
+
+def set_state_text(iterator: Any, saved: SavedText) -> None:
     """Restore a state that was written as text; a state that does not fit changes nothing."""
+    text, origin = saved
     before = iterator.get_state()
     state = text.encode() if isinstance(before, bytes) else parse_state(text, origin)
     try:
-        iterator.set_state(state)
+        with naming(origin):
+            iterator.set_state(state)
     except Exception as error:
-        error.add_note(f"The state to restore: {text}")
+        shown = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+        error.add_note(f"The state to restore: {shown}")
         error.add_note(f"A state of this iterator: {before!r}")
         iterator.set_state(before)
         raise
@@ -132,7 +164,7 @@ def _write(file: Any, text: str) -> None:
         raise
 
 
-def read_files(folder: Any) -> tuple[str, str]:
+def read_files(folder: Any) -> tuple[SavedText, SavedText]:
     """Read a state and the fingerprint that belongs to it, empty if there is none."""
     folder = _as_path(folder)
     file, described = folder / state_file(), folder / pipeline_file()
@@ -142,16 +174,20 @@ def read_files(folder: Any) -> tuple[str, str]:
             f"There is no state of this process at {file}; the folder holds "
             f"{', '.join(found) or 'none'}. Restore with the number of processes that saved it."
         )
-    return file.read_text(), described.read_text() if described.exists() else ""
+    return read_saved(file), (
+        read_saved(described) if described.exists() else SavedText("", described)
+    )
 
 
-def read_any_pipeline(folder: Any) -> str:
+def read_any_pipeline(folder: Any) -> SavedText:
     """Read the fingerprint that the first of all processes wrote, empty if there is none."""
-    return next((file.read_text() for file in sorted(_as_path(folder).glob("pipeline_*.txt"))), "")
+    for file in sorted(_as_path(folder).glob("pipeline_*.txt")):
+        return read_saved(file)
+    return SavedText("", folder)
 
 
 def restore_texts(
-    iterator: Any, state: str, pipeline: str, allow: str | Iterable[str], origin: Any
+    iterator: Any, state: SavedText, pipeline: SavedText, allow: str | Iterable[str]
 ) -> None:
     """Restore a state that was saved by an equal pipeline, or by one that differs as `allow` says.
 
@@ -160,12 +196,23 @@ def restore_texts(
         state: Text of the state.
         pipeline: Text of the fingerprint.
         allow: The kinds of changes to accept.
-        origin: Where the texts were read, for messages.
     """
     with changes.allowing(allow):
-        compare_pipelines(iterator, pipeline.splitlines())
+        compare_saved_pipeline(iterator, pipeline)
         with mixtures_may_change():
-            set_state_text(iterator, state, origin)
+            set_state_text(iterator, state)
+
+
+def compare_saved_pipeline(iterator: Any, saved: SavedText) -> None:
+    """Compare the fingerprint of an iterator's pipeline with that of a file, which errors name."""
+    try:
+        compare_pipelines(iterator, saved.text.splitlines())
+    except Exception as error:
+        error.add_note(
+            f"The pipeline of the checkpoint was read from {saved.origin}. If that file is damaged, "
+            "restore an earlier checkpoint, or delete the file: without it pipelines are not compared."
+        )
+        raise
 
 
 def compare_pipelines(iterator: Any, saved: Sequence[str]) -> None:
@@ -221,12 +268,12 @@ class CheckpointMixin:
         """Read the state; awaiting the result sets it."""
         state, pipeline = read_files(directory)
         # Orbax hides errors of the awaitable, and may await it in another context.
-        compare_pipelines(self, pipeline.splitlines())
+        compare_saved_pipeline(self, pipeline)
         allowed = changes.allowed_changes()
 
         async def restore() -> None:
             with changes.allowing(allowed), mixtures_may_change():
-                set_state_text(self, state, directory)
+                set_state_text(self, state)
 
         return restore()
 

@@ -12,6 +12,7 @@ from grain.options import checked_int
 from grain.sharding import ShardOptions
 
 _VERSION = 2
+_MOST_CHARACTERS = 2000
 
 
 def encode(
@@ -103,8 +104,10 @@ def _parse(state: Any) -> dict[str, Any]:
         )
     try:
         fields = json.loads(state)
-    except json.JSONDecodeError as error:
-        error.add_note(f"The state of a DataLoader must be JSON, got {state!r}.")
+    except (ValueError, RecursionError) as error:
+        shown = state[:_MOST_CHARACTERS]
+        more = "" if len(shown) == len(state) else f", and {len(state) - len(shown)} more"
+        error.add_note(f"The state of a DataLoader must be JSON, got {shown!r}{more}.")
         raise
     if not isinstance(fields, dict):
         raise ValueError(f"The state of a DataLoader must be a JSON object, got {fields!r}.")

@@ -9,8 +9,9 @@ from typing import Any
 from grain.dataset.batch import BatchFn, checked_batch_fn
 from grain.dataset.checkpointing import (
     CheckpointMixin,
-    compare_pipelines,
+    compare_saved_pipeline,
     mixtures_may_change,
+    naming,
     read_any_pipeline,
 )
 from grain.dataset.chunk import Chunk
@@ -268,11 +269,11 @@ class ElasticDatasetIterator(ChunkIterator[Any]):
 
     async def load(self, directory: Any) -> Awaitable[None]:
         state = self.read_state(directory)
-        compare_pipelines(self, read_any_pipeline(directory).splitlines())
+        compare_saved_pipeline(self, read_any_pipeline(directory))
         allowed = allowed_changes()  # The awaitable may run in another context.
 
         async def restore() -> None:
-            with allowing(allowed), mixtures_may_change():
+            with allowing(allowed), mixtures_may_change(), naming(directory):
                 self.set_state(state)
 
         return restore()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from grain.dataset.checkpointing import parse_state
+from grain.dataset.checkpointing import naming, parse_state, read_saved
 from grain.options import checked_int
 
 _FILE = re.compile(r"process_(\d+)-of-(\d+)\.json")
@@ -84,8 +84,9 @@ def read_state(directory: Any) -> Any:
             "which were saved last is unknown. Save each checkpoint into a separate folder."
         )
     ((count, files),) = found.items()
-    states = {host: parse_state(files[host].read_text(), files[host]) for host in sorted(files)}
-    return merge_states(states, host_count=count)
+    states = {host: parse_state(*read_saved(files[host])) for host in sorted(files)}
+    with naming(folder):
+        return merge_states(states, host_count=count)
 
 
 def global_position(state: Any, host: int | None = None) -> int:
