@@ -40,6 +40,31 @@ def test_a_good_plugin_is_available_until_its_target_is_used_and_then_loaded(sit
     assert plugin_of(manager, "good").status is Status.LOADED
 
 
+def test_no_terminal_obeys_the_metadata_of_a_broken_plugin(site) -> None:
+    """The names of a distribution, its version and its modules are shown with escape sequences."""
+    site.add(
+        "grain-escape",
+        metadata_text=(
+            "Metadata-Version: 2.1\nName: evil\x1b[31mRED\x1b]0;title\x07\nVersion: 1\x1b[2J\n"
+            "Requires-Dist: grain-core>=1,<2\n"
+        ),
+        entry_points_text="[grain.plugins]\nesc\x1b[31mx = nowhere\x1b[31m.plugin\n",
+    )
+    site.add(
+        "grain-old",
+        metadata_text="Metadata-Version: 2.1\nName: old\x1b[31m\nVersion: 1\n"
+        "Requires-Dist: grain-core>=1\x1b[31m,<1\n",
+    )
+    with pytest.raises(PluginUnusableError) as caught:
+        site.manager().resolve("Nope")
+    text = str(caught.value)
+    assert text.isprintable(), text
+    assert r"evil\x1b[31mRED" in text
+    assert "pip install --upgrade --force-reinstall evil\\x1b" in text
+    for plugin in site.manager().plugins():
+        assert f"{plugin.provider} {plugin.module} {plugin.reason} {plugin.fix}".isprintable()
+
+
 @pytest.mark.parametrize(
     ("hooks", "words"),
     [

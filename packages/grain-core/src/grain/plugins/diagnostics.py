@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from grain.plugins.first_party import KNOWN_PLUGINS, KnownPlugin
 from grain.plugins.format_pointers import pointer_for
 from grain.plugins.install_commands import install_hint, upgrade_command
-from grain.plugins.metadata import normalise
+from grain.plugins.metadata import normalise, visible
 from grain.plugins.spec import Plugin, Status
 from grain.plugins.uris import Uri
 
@@ -80,11 +80,7 @@ def one_line(error: BaseException, limit: int = 300) -> str:
     except Exception as failure:  # a foreign `__str__` may fail too
         text = f"its message cannot be read ({type(failure).__name__})"
     name = type(error).__name__
-    # Control characters would affect the terminal.
-    message = "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode()
-        for c in " ".join(text.split())
-    )
+    message = visible(" ".join(text.split()))
     if len(message) > limit:
         message = f"{message[:limit]}…"
     return f"{name}: {message}" if message else name

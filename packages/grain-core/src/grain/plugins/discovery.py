@@ -27,6 +27,7 @@ from grain.plugins.metadata import (
     load_object,
     normalise,
     unmet_requirement,
+    visible,
 )
 from grain.plugins.spec import (
     PROJECT,
@@ -173,7 +174,8 @@ def find_candidates(distributions: Iterable[Distribution]) -> Iterator[Candidate
             yield Candidate(name=name or "?", module="?", load=partial(_raise, error), **common)
             continue
         for point, module in points:
-            yield Candidate(name=point, module=module, load=partial(load_object, module), **common)
+            load = partial(load_object, module)
+            yield Candidate(name=point, module=visible(module), load=load, **common)
 
 
 def read_plugin(candidate: Candidate, *, settings: Settings, core: str) -> Plugin:

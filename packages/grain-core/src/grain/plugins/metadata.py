@@ -89,7 +89,10 @@ def installed_distributions(path: Sequence[str] | None = None) -> Iterator[Distr
 
 
 def headers_of(distribution: Distribution) -> dict[str, list[str]]:
-    """Return the name, version and requirements of a distribution; empty lists for missing ones."""
+    """Return the name, version and requirements of a distribution; empty lists for missing ones.
+
+    They have no control characters: messages show them, and terminals obey escape sequences.
+    """
     wanted: dict[str, list[str]] = {"name": [], "version": [], "requires-dist": []}
     try:
         text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
@@ -100,7 +103,7 @@ def headers_of(distribution: Distribution) -> dict[str, list[str]]:
             break  # the headers end at the first empty line; the description follows
         header, colon, value = line.partition(":")
         if colon and header.lower() in wanted:
-            wanted[header.lower()].append(value.strip())
+            wanted[header.lower()].append(visible(value.strip()))
     return wanted
 
 
@@ -123,6 +126,19 @@ def entry_points(text: str, group: str) -> list[tuple[str, str]]:
                 raise ValueError(f"entry_points.txt has {line!r}, expected 'name = module'")
             found.append((name, value.partition("[")[0].strip()))
     return found
+
+
+def visible(text: str) -> str:
+    r"""Return a text on one line, with control characters as escape sequences.
+
+    Example:
+        >>> visible("grain-\x1b[31mred\tand blue")
+        'grain-\\x1b[31mred and blue'
+    """
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode()
+        for c in text.replace("\t", " ")
+    )
 
 
 def load_object(reference: str) -> Any:
