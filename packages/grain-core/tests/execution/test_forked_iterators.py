@@ -1,4 +1,4 @@
-"""Iterators that read in threads, in a fork of their process: an error that says what to do, never a hang."""
+"""Iterators that threads or workers read, in a fork of their process: an error says what to do, no hang."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def kinds():
         slow().to_iter_dataset(inline), num_threads=2, buffer_size=4)
     yield "interleave", grain.experimental.InterleaveIterDataset(
         [slow().to_iter_dataset(read) for _ in range(8)], cycle_length=2)
+    yield "worker processes", slow().to_iter_dataset(inline).mp_prefetch(
+        grain.MultiprocessingOptions(num_workers=1))
 
 for name, dataset in kinds():
     if name != sys.argv[1]:
@@ -57,9 +59,10 @@ for name, dataset in kinds():
 
 
 @pytest.mark.parametrize(
-    "kind", ["reading threads", "prefetch", "multithread_prefetch", "interleave"]
+    "kind",
+    ["reading threads", "prefetch", "multithread_prefetch", "interleave", "worker processes"],
 )
-def test_an_iterator_that_reads_in_threads_refuses_to_continue_in_a_fork(
+def test_an_iterator_that_is_read_by_others_refuses_to_continue_in_a_fork(
     script: Any, kind: str
 ) -> None:
     process = script(_CHILD, kind)

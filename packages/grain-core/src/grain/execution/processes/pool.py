@@ -410,6 +410,13 @@ class WorkerPool:
             self._gates.pop().release()
 
     def _require_usable(self) -> None:
+        if self.closed and not self._processes.ours:
+            raise PoolClosed(
+                f"This iterator was copied into process {os.getpid()} by a fork, and its worker pool "
+                "belongs to the process that was forked. Make a new iterator in the child process, with "
+                "`iter(dataset)`, and give it a state of the old one with `set_state`; or start the "
+                "process with the method `spawn` or `forkserver` of multiprocessing."
+            )
         if self.closed:
             raise PoolClosed("The worker pool is closed and returns no more results.")
         if self._workers.failure is not None:
