@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import multiprocessing
 import os
 import pickle
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -151,6 +153,128 @@ def test_memory_of_another_user_is_refused(name, monkeypatch):
         for attach in (lambda: SharedMemoryDataSource(name=name), lambda: pickle.loads(pickled)):
             with pytest.raises(PermissionError, match=rf"{name}.*belongs to user id {os.getuid()}"):
                 attach()
+
+
+@needs_dev_shm
+@pytest.mark.parametrize("kind", ["a FIFO", "a socket", "a directory", "a symbolic link"])
+def test_a_name_of_something_else_than_memory_is_refused_at_once(name, kind):
+    path = f"/dev/shm/{name}"
+    with socket.socket(socket.AF_UNIX) as bound, SharedMemoryDataSource([1]) as target:
+        match kind:
+            case "a FIFO":
+                os.mkfifo(path)
+            case "a socket":
+                bound.bind(path)
+            case "a directory":
+                os.mkdir(path)
+            case "a symbolic link":
+                os.symlink(target.name, path)
+        try:
+            # In a process of its own: opening a FIFO may wait for ever.
+            script = """
+                import sys
+                from grain_inmemory import SharedMemoryDataSource
+                try:
+                    SharedMemoryDataSource(name=sys.argv[1])
+                except ValueError as error:
+                    print(error)
+            """
+            assert f"The name {name!r} belongs to {kind}, not to shared memory" in run(script, name)
+        finally:
+            os.rmdir(path) if kind == "a directory" else os.unlink(path)
+
+
+@needs_dev_shm
+def test_an_empty_segment_is_named(name):
+    path = f"/dev/shm/{name}"
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    try:
+        with pytest.raises(ValueError, match=f"{name!r} is empty.*check the name"):
+            SharedMemoryDataSource(name=name)
+    finally:
+        os.unlink(path)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a\0b", "x" * 300])
+def test_a_name_that_no_memory_can_have_is_not_looked_up(name):
+    with pytest.raises(ValueError, match="cannot be named"):
+        SharedMemoryDataSource(name=name)
+
+
+_TAGS = ("tags", "|u1", (2,), 0)
+_ENDS = ("ends", "<i8", (2,), 64)
+_BYTES = ("bytes", "|u1", (4,), 128)
+_VALUES = ("values", "<i8", (2,), 0)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        [],
+        {"kind": "scalars", "digest": "x"},
+        {"kind": "scalars", "digest": 5, "arrays": [_VALUES]},
+        {"kind": "other", "digest": "x", "arrays": [_VALUES]},
+        {"kind": [], "digest": "x", "arrays": [_VALUES]},
+        {"kind": "scalars", "digest": "x", "arrays": []},
+        {"kind": "scalars", "digest": "x", "arrays": [_VALUES, _TAGS]},
+        {"kind": "scalars", "digest": "x", "arrays": [("values", "<i4", (2,), 0)]},
+        {"kind": "scalars", "digest": "x", "arrays": [("values", "<i8", (2, 2), 0)]},
+        {"kind": "rows", "digest": "x", "arrays": [("values", "<i8", (), 0)]},
+        {"kind": "rows", "digest": "x", "arrays": [("values", "<i8", (-1,), 0)]},
+        {"kind": "rows", "digest": "x", "arrays": [("values", "<i8", (1.0,), 0)]},
+        {"kind": "rows", "digest": "x", "arrays": [("values", "<i8", (2,), -64)]},
+        {"kind": "rows", "digest": "x", "arrays": [("values", "<i8", (10**6,), 0)]},
+        {"kind": "rows", "digest": "x", "arrays": [("values", "<i8", (2**62, 2**62), 0)]},
+        {"kind": "rows", "digest": "x", "arrays": [("values", "|O", (2,), 0)]},
+        {"kind": "rows", "digest": "x", "arrays": [("values", {"extension": 5}, (2,), 0)]},
+        {"kind": "columns", "digest": "x", "arrays": []},
+        {"kind": "columns", "digest": "x", "arrays": [_VALUES, _VALUES]},
+        {"kind": "columns", "digest": "x", "arrays": [(5, "<i8", (2,), 0)]},
+        {"kind": "columns", "digest": "x", "arrays": [_VALUES, ("more", "<i8", (3,), 64)]},
+        {"kind": "columns", "digest": "x", "arrays": [("values", "<i8", (), 0)]},
+        {"kind": "mixed", "digest": "x", "arrays": [_TAGS, _ENDS]},
+        {"kind": "mixed", "digest": "x", "arrays": [("tags", "<f8", (2,), 0), _ENDS, _BYTES]},
+        {"kind": "mixed", "digest": "x", "arrays": [("tags", "|u1", (1,), 0), _ENDS, _BYTES]},
+        {"kind": "mixed", "digest": "x", "arrays": [_TAGS, ("ends", "<f8", (2,), 64), _BYTES]},
+    ],
+)
+def test_each_fault_of_a_header_is_reported_when_attaching(name, header):
+    with _written(name, header), pytest.raises(ValueError, match=f"{name!r} is damaged: .*again"):
+        SharedMemoryDataSource(name=name)
+
+
+@pytest.mark.parametrize(
+    ("tags", "ends"), [([9, 5], [0, 0]), ([5, 5], [-1, 2]), ([5, 5], [2, 1]), ([5, 5], [0, 5])]
+)
+def test_elements_outside_of_the_memory_are_reported_when_attaching(name, tags, ends):
+    header = {"kind": "mixed", "digest": "x", "arrays": [_TAGS, _ENDS, _BYTES]}
+    contents = (0, bytes(tags)), (64, struct.pack("<2q", *ends))
+    with _written(name, header, *contents), pytest.raises(ValueError, match=r"damaged: .*again"):
+        SharedMemoryDataSource(name=name)
+
+
+def test_a_header_that_is_cut_off_is_reported_when_attaching(name):
+    prefix = b"GRAINME2" + struct.pack("<Q", 2**60)
+    with _written(name, {}, (-1, prefix)), pytest.raises(ValueError, match=f"{name!r}.*cut off"):
+        SharedMemoryDataSource(name=name)
+
+
+@contextlib.contextmanager
+def _written(name, header, *arrays):
+    """Write a segment by hand: a header, and the contents of arrays at offsets; -1 is the start."""
+    description = repr(header).encode()
+    start = -(-(16 + len(description)) // 64) * 64
+    memory = multiprocessing.shared_memory.SharedMemory(name=name, create=True, size=start + 192)
+    try:
+        prefix = b"GRAINME2" + struct.pack("<Q", len(description)) + description
+        memory.buf[: len(prefix)] = prefix
+        for offset, contents in arrays:
+            at = 0 if offset < 0 else start + offset
+            memory.buf[at : at + len(contents)] = contents
+        yield
+    finally:
+        memory.close()
+        memory.unlink()
 
 
 @needs_dev_shm

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib
+import math
 import pickle
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -294,24 +295,86 @@ def open_table(name: str, memory: Any, *, trusted: bool) -> tuple[Table, str]:
             " version: check the name."
         )
     try:
-        description = bytes(memory[_HEADER.size : _HEADER.size + length]).decode()
-        header = ast.literal_eval(description)
-        start = _aligned(_HEADER.size + length)
-        arrays = {
-            array: np.frombuffer(
-                memory, _dtype_from_literal(dtype), int(np.prod(shape)), start + offset
-            ).reshape(shape)
-            for array, dtype, shape, offset in header["arrays"]
-        }
-        table = _make_table(header["kind"], arrays, trusted)
-        digest = str(header["digest"])
+        if length > size - _HEADER.size:
+            raise ValueError(f"its header of {length} bytes is cut off")
+        header = ast.literal_eval(str(memory[_HEADER.size : _HEADER.size + length], "utf-8"))
+        kind, digest, entries = header["kind"], header["digest"], header["arrays"]
+        if not isinstance(digest, str):
+            raise ValueError(f"its digest is {digest!r:.100}")
+        arrays = _read_arrays(memory, _aligned(_HEADER.size + length), entries)
+        _check_arrays(kind, arrays, check_elements=not trusted)
+        table = _make_table(kind, arrays, trusted)
     except Exception as error:
+        reason = str(error) if type(error) is ValueError else repr(error)
         raise ValueError(
-            f"The shared memory named {name!r} is damaged: {error!r}. Create the source again."
+            f"The shared memory named {name!r} is damaged: {reason}. Create the source again."
         ) from error
-    if not trusted and header["kind"] == "mixed" and (arrays["tags"] == _PICKLE).any():
+    if not trusted and kind == "mixed" and (arrays["tags"] == _PICKLE).any():
         raise ValueError(f"Cannot attach to the shared memory named {name!r}: {_PICKLED}.")
     return table, digest
+
+
+def _read_arrays(memory: Any, start: int, entries: Any) -> Arrays:
+    """Return the arrays that a header describes, all inside of the memory after `start`."""
+    arrays: Arrays = {}
+    for array, dtype_literal, shape, offset in entries:
+        dtype = _dtype_from_literal(dtype_literal)
+        if not isinstance(array, str) or array in arrays:
+            raise ValueError(f"an array is named {array!r:.100}")
+        if not isinstance(shape, tuple) or not all(map(_is_count, (*shape, offset))):
+            raise ValueError(
+                f"its array {array!r:.100} has shape {shape!r:.100} at {offset!r:.100}"
+            )
+        count = math.prod(shape)
+        if start + offset + count * dtype.itemsize > len(memory):
+            raise ValueError(f"its array {array!r:.100} of shape {shape!r:.100} is cut off")
+        arrays[array] = np.frombuffer(memory, dtype, count, start + offset).reshape(shape)
+    return arrays
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _check_arrays(kind: Any, arrays: Arrays, *, check_elements: bool) -> None:
+    """Raise an error unless a table of this kind can be read from the arrays.
+
+    Args:
+        kind: The name of the table.
+        arrays: Its arrays.
+        check_elements: Whether to check where each element lies, which takes longer for more elements.
+    """
+    described = {name: (array.dtype.str, array.shape) for name, array in arrays.items()}
+    match kind:
+        case "scalars":
+            fits = described.keys() == {"values"} and all(
+                array.ndim == 1 and array.dtype in (np.int64, np.float64)
+                for array in arrays.values()
+            )
+        case "rows":
+            fits = described.keys() == {"values"} and arrays["values"].ndim > 0
+        case "columns":
+            fits = all(array.ndim > 0 for array in arrays.values())
+            fits = fits and len({len(array) for array in arrays.values()}) == 1
+        case "mixed":
+            fits = [(name, array.dtype, array.ndim) for name, array in arrays.items()] == [
+                ("tags", np.uint8, 1), ("ends", np.int64, 1), ("bytes", np.uint8, 1)
+            ] and len(arrays["tags"]) == len(arrays["ends"])  # fmt: skip
+        case _:
+            raise ValueError(f"its kind is {kind!r:.100}")
+    if not fits:
+        raise ValueError(f"its arrays, {described!s:.500}, do not form a table of {kind}")
+    if kind == "mixed" and check_elements:
+        _check_elements(**arrays)
+
+
+def _check_elements(tags: np.ndarray, ends: np.ndarray, bytes: np.ndarray) -> None:  # noqa: A002
+    if not len(tags):
+        return
+    if tags.max() > _PICKLE:
+        raise ValueError(f"element {int(tags.argmax())} has the unknown tag {tags.max()}")
+    if ends[0] < 0 or (ends[1:] < ends[:-1]).any() or ends[-1] > len(bytes):
+        raise ValueError("its elements lie outside of its bytes")
 
 
 def _make_table(kind: str, arrays: Arrays, trusted: bool) -> Table:
@@ -336,6 +399,8 @@ def _dtype_from_literal(literal: Any) -> np.dtype[Any]:
     if not isinstance(literal, dict):
         return npy_format.descr_to_dtype(literal)
     name = literal["extension"]
+    if not isinstance(name, str):
+        raise ValueError(f"an array has the type {name!r:.100}")
     try:
         return np.dtype(name)
     except TypeError:

@@ -2,7 +2,8 @@
 
 The standard library's class registers every process that attaches with the resource tracker, which
 then warns, or removes memory that other processes use. Here only the owner is registered. A reader
-attaches only to memory that its own user created and that no other user can write.
+attaches only to memory that its own user created and that no other user can write. Where memory is a
+file that any user may put in place, opening it must neither block nor follow a link.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
-import functools
 import io
 import mmap
 import os
@@ -28,6 +28,23 @@ if sys.platform != "win32":
 # Systems allow slightly more bytes, and some truncate longer names silently.
 _NAME = re.compile(r"[^/\\\0]{1,200}")
 
+# Elsewhere shared memory is no file, and some systems refuse these flags.
+_FILE_FLAGS = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC if sys.platform == "linux" else 0
+
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_KIND_OF_ERROR = {
+    errno.ENXIO: "a socket",
+    errno.EISDIR: "a directory",
+    errno.ELOOP: "a symbolic link",
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
@@ -39,11 +56,8 @@ class Segment:
 
 def create(size: int, name: str | None, fill: Callable[[memoryview], None]) -> SharedMemory:
     """Create a segment and let `fill` write it; the result is closed, and only for `unlink`."""
-    if name is not None and not _NAME.fullmatch(name):
-        raise ValueError(
-            f"Shared memory cannot be named {name!r:.300}: use 1 to 200 characters without slashes"
-            " and null characters."
-        )
+    if name is not None:
+        _check_name(name)
     try:
         memory = SharedMemory(name=name, create=True, size=size)
     except FileExistsError as error:
@@ -66,6 +80,14 @@ def create(size: int, name: str | None, fill: Callable[[memoryview], None]) -> S
     return memory
 
 
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"Shared memory cannot be named {name!r:.300}: use 1 to 200 characters without slashes"
+            " and null characters."
+        )
+
+
 def _reserve(name: str, size: int) -> None:
     """Allocate the memory now: writing to a segment that cannot be backed kills the process."""
     if sys.platform == "win32" or not hasattr(os, "posix_fallocate"):
@@ -86,11 +108,12 @@ def _reserve(name: str, size: int) -> None:
 
 def attach(name: str) -> mmap.mmap | memoryview:
     """Return the contents of a segment, which stay mapped as long as they are referenced."""
+    _check_name(name)
     try:
         if sys.platform == "win32":
             return SharedMemory(name=name).buf
         # Not a bare descriptor, which Ctrl-C right after the call would leak.
-        file = io.FileIO(f"/{name}", opener=functools.partial(_posixshmem.shm_open, mode=0o600))
+        file = io.FileIO(f"/{name}", opener=_open)
     except FileNotFoundError as error:
         raise FileNotFoundError(
             errno.ENOENT,
@@ -101,9 +124,40 @@ def attach(name: str) -> mmap.mmap | memoryview:
         raise PermissionError(
             errno.EACCES, f"The shared memory named {name!r} belongs to another user; {_USE_OWN}"
         ) from error
+    except OSError as error:
+        if error.errno not in _KIND_OF_ERROR:
+            raise
+        raise _no_memory(name, _KIND_OF_ERROR[error.errno]) from error
     with file:
-        _check_owner(name, os.fstat(file.fileno()))
-        return mmap.mmap(file.fileno(), os.fstat(file.fileno()).st_size, access=mmap.ACCESS_READ)
+        status = os.fstat(file.fileno())
+        _check_kind(name, status)
+        _check_owner(name, status)
+        if not status.st_size:
+            raise ValueError(
+                f"The shared memory named {name!r} is empty, so it does not hold a "
+                "SharedMemoryDataSource: check the name, or attach after its owner has created it."
+            )
+        return mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_READ)
+
+
+def _open(path: str, flags: int) -> int:
+    handle: int = _posixshmem.shm_open(path, flags | _FILE_FLAGS, mode=0o600)
+    return handle
+
+
+def _check_kind(name: str, status: os.stat_result) -> None:
+    """Raise an error for a file that is not memory."""
+    kind = stat.S_IFMT(status.st_mode)
+    # Systems where shared memory is no file report no kind.
+    if kind not in (0, stat.S_IFREG):
+        raise _no_memory(name, _KINDS.get(kind, f"a file of kind {kind:o}"))
+
+
+def _no_memory(name: str, found: str) -> ValueError:
+    return ValueError(
+        f"The name {name!r} belongs to {found}, not to shared memory: check the name, or remove it "
+        "from /dev/shm and create the source again."
+    )
 
 
 def _check_owner(name: str, status: os.stat_result) -> None:
