@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import grain
-from grain.experimental import (
-    InterleaveIterDataset,
-)
+from grain.dataset.interleave import opener
+from grain.experimental import InterleaveIterDataset
 
 from ...helpers.pipelines import numbers
 
@@ -131,3 +130,196 @@ def test_a_state_of_other_datasets_is_an_error() -> None:
     state = iter(InterleaveIterDataset([numbers(2)] * 3, cycle_length=3)).get_state()
     with pytest.raises(ValueError, match="another set of datasets"):
         iter(InterleaveIterDataset([numbers(2)], cycle_length=3)).set_state(state)
+
+
+def _stream(number: int) -> Any:
+    """Return a dataset whose state only its iterator can judge, over a parent that starts at 100 * number."""
+    return grain.experimental.RebatchIterDataset(
+        numbers(100 * number, 100 * number + 12).batch(3), 2
+    )
+
+
+_WRONG_POSITIONS: list[Any] = [{"foo": 1}, "x", 5, [], {}, *(
+    {"next_index": index} for index in (-1, 10**9, 2**63, 10**30, "x", None, 1.5, True, [])
+)]  # fmt: skip
+
+
+@pytest.mark.parametrize("on_demand", [False, True], ids=["listed", "on demand"])
+@pytest.mark.parametrize("kind", ["map", "iter", "batch", "filter", "rebatch"])
+@pytest.mark.parametrize("wrong", _WRONG_POSITIONS, ids=repr)
+def test_a_wrong_state_of_a_dataset_in_the_cycle_is_refused(
+    wrong: Any, kind: str, on_demand: bool
+) -> None:
+    def dataset(number: int) -> Any:
+        plain = grain.MapDataset.range(100 * number, 100 * number + 12)
+        stream = plain.to_iter_dataset()
+        match kind:
+            case "map":
+                return plain
+            case "iter":
+                return stream
+            case "batch":
+                return stream.map(lambda x: x).batch(2)
+            case "filter":
+                return stream.filter(lambda x: x % 3 > 0)
+        return _stream(number)
+
+    files = grain.MapDataset.range(4).map(dataset) if on_demand else [dataset(n) for n in range(4)]
+    ds = InterleaveIterDataset(files, cycle_length=2)
+    expected = [str(x) for x in ds]
+    iterator = iter(ds)
+    taken = [str(next(iterator)) for _ in range(5)]
+    state = iterator.get_state()
+    for slot in (0, 1):
+        states = list(state["iterators_in_use_states"])
+        states[slot] = {"parent": wrong, "batch_idx": 0} if kind == "rebatch" else wrong
+        with pytest.raises((KeyError, IndexError, TypeError, ValueError)) as refused:
+            iterator.set_state(state | {"iterators_in_use_states": states})
+        assert f"dataset {slot} of {iterator}" in refused.value.__notes__[0]
+        assert iterator.get_state() == state
+    assert taken + [str(x) for x in iterator] == expected
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"future_states": 10**30},
+        {"future_states": [1]},
+        {"future_states": {"9": {"next_index": 0}}},
+        {"future_states": {"x": {"next_index": 0}}},
+        {"future_states": {"3": {"next_index": 99}}},
+        {"future_states": {"3": "x"}},
+        {"exhausted": [0]},
+        {"exhausted": [0, "x"]},
+        {"exhausted": [0, 2]},
+        {"exhausted": 0},
+        {"iterators_in_use_states": [{"next_index": 0}]},
+        {"iterators_in_use_states": {"0": {"next_index": 0}}},
+        {"iterators_in_use_indices": [0, 0.5]},
+        {"iterators_in_use_indices": [0, True]},
+        {"iterators_in_use_indices": "01"},
+        {"next_index_in_cycle": 2},
+        {"next_index_in_cycle": 0.5},
+        {"next_index_in_cycle": "0"},
+        {"next_index_in_datasets": 10**30},
+        {"next_index_in_datasets": None},
+        {"next_index_in_datasets": 2.0},
+    ],
+    ids=str,
+)
+def test_each_field_of_a_state_is_checked_before_anything_changes(change: dict[str, Any]) -> None:
+    ds = InterleaveIterDataset([numbers(10 * n, 10 * n + 5) for n in range(4)], cycle_length=2)
+    iterator = iter(ds)
+    taken = [next(iterator) for _ in range(3)]
+    state = iterator.get_state()
+    with pytest.raises((TypeError, ValueError, IndexError), match=r"state|next_index"):
+        iterator.set_state(state | change)
+    assert iterator.get_state() == state
+    assert taken + list(iterator) == list(ds)
+
+
+class _Counted(grain.IterDataset):
+    """A stream that notes when it is opened and closed."""
+
+    def __init__(self, number: int, events: list[Any]):
+        super().__init__()
+        self.number, self.events = number, events
+
+    def __iter__(self) -> grain.DatasetIterator:
+        self.events.append(("open", self.number))
+        return _CountedIterator(self)
+
+
+class _CountedIterator(grain.DatasetIterator):
+    def __init__(self, stream: _Counted):
+        super().__init__()
+        self.stream, self.place = stream, 0
+
+    def __next__(self) -> int:
+        if self.place == 3:
+            raise StopIteration
+        self.place += 1
+        return 10 * self.stream.number + self.place
+
+    def get_state(self) -> dict[str, int]:
+        return {"place": self.place}
+
+    def set_state(self, state: dict[str, int]) -> None:
+        if not 0 <= state["place"] <= 3:
+            raise ValueError(f"there is no place {state['place']}")
+        self.place = state["place"]
+
+    def close(self) -> None:
+        self.stream.events.append(("close", self.stream.number))
+        super().close()
+
+
+@pytest.mark.usefixtures("nothing_is_slow")
+def test_datasets_that_judge_their_states_are_opened_once_and_closed_if_the_state_is_refused() -> (
+    None
+):
+    events: list[Any] = []
+    ds = InterleaveIterDataset([_Counted(n, events) for n in range(4)], cycle_length=2)
+    with iter(ds) as iterator:
+        taken = [next(iterator) for _ in range(3)]
+        state = iterator.get_state()
+    rest = [2, 3, 12, 13, 21, 31, 22, 32, 23, 33]
+    assert taken == [1, 11, 2]
+
+    events.clear()
+    fresh = iter(ds)
+    fresh.set_state(state)
+    assert events == [("open", 0), ("open", 1)]
+    assert sorted(fresh) == sorted(rest[1:])
+    assert sorted(events) == sorted((what, n) for n in range(4) for what in ("open", "close"))
+
+    events.clear()
+    fresh = iter(ds)
+    with pytest.raises(ValueError, match="no place 7"):
+        fresh.set_state(state | {"iterators_in_use_states": [{"place": 1}, {"place": 7}]})
+    assert sorted(events) == [("close", 0), ("close", 1), ("open", 0), ("open", 1)]
+    assert len(list(fresh)) == 12
+
+    events.clear()
+    fresh.close()
+    fresh.set_state(state)
+    assert sorted(events) == [("close", 0), ("close", 1), ("open", 0), ("open", 1)]
+
+
+def test_datasets_whose_states_are_surely_valid_are_opened_when_they_are_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    streams = [numbers(10 * n, 10 * n + 5).map(lambda x: x + 1).batch(2) for n in range(4)]
+    ds = InterleaveIterDataset(streams, cycle_length=2)
+    first = iter(ds)
+    next(first)
+    state = first.get_state()
+    opened: list[Any] = []
+    open_dataset = opener._make
+
+    def make(datasets: Any, number: int, *args: Any) -> Any:
+        opened.append(number)
+        return open_dataset(datasets, number, *args)
+
+    monkeypatch.setattr(opener, "_make", make)
+    fresh = iter(ds)
+    fresh.set_state(state)
+    assert opened == []
+    assert [x.tolist() for x in fresh] == [x.tolist() for x in first]
+
+
+def test_a_wrong_state_of_a_dataset_that_workers_compute_is_refused() -> None:
+    ds = InterleaveIterDataset([_stream(n) for n in range(3)], cycle_length=2)
+    plain = [x.tolist() for x in ds]
+    options = grain.MultiprocessingOptions(num_workers=1, executor="threads")
+    with iter(ds.mp_prefetch(options)) as iterator:
+        taken = [next(iterator).tolist() for _ in range(3)]
+        state = iterator.get_state()
+        states = [
+            state["iterators_in_use_states"][0],
+            {"parent": {"next_index": 99}, "batch_idx": 0},
+        ]
+        with pytest.raises(IndexError, match="99 is out of range"):
+            iterator.set_state(state | {"iterators_in_use_states": states})
+        assert iterator.get_state() == state
+        assert taken + [x.tolist() for x in iterator] == plain

@@ -25,7 +25,6 @@ class LatencyMonitor:
     def __init__(self, limit: float, times: int):
         self._limit = limit
         self._times = times
-        self._clearly_slow = limit * current_policy().clearly_slow_factor
         # Replaced as a whole: one thread may add while another reads.
         self._last: tuple[float, ...] = ()
 
@@ -45,8 +44,10 @@ class LatencyMonitor:
     def slow(self) -> bool:
         """Whether the operation is worth a thread."""
         last = self._last
+        if not last:
+            return False
         few = len(last) < self._times
-        return bool(last) and min(last) > (self._clearly_slow if few else self._limit)
+        return min(last) > self._limit * (current_policy().clearly_slow_factor if few else 1)
 
     @property
     def quick(self) -> bool:
@@ -68,11 +69,11 @@ class CycleSlot:
         ended: Whether the end was read, before the slot is due.
         error: The error that was read instead of an element, before the slot is due.
         dropped: Whether the slot is no longer read.
-        latency: How long its elements take.
         reads_ahead: Whether a thread reads it.
     """
 
     __slots__ = (
+        "_latency",
         "chunk",
         "dropped",
         "ended",
@@ -80,7 +81,6 @@ class CycleSlot:
         "exhausted",
         "first",
         "iterator",
-        "latency",
         "number",
         "reads_ahead",
         "state",
@@ -96,9 +96,18 @@ class CycleSlot:
         self.ended = False
         self.error: Exception | None = None
         self.dropped = False
-        self.latency = element_latency()
+        # Made when it is needed first, as many slots are never observed.
+        self._latency: LatencyMonitor | None = None
         self.reads_ahead = False
-        self.set_chunk(END)
+        self.chunk = END
+        self.taken = 0
+
+    @property
+    def latency(self) -> LatencyMonitor:
+        """How long its elements take."""
+        if self._latency is None:
+            self._latency = element_latency()
+        return self._latency
 
     def set_chunk(self, chunk: Chunk) -> None:
         """Hold the chunk that was read."""

@@ -9,13 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from grain._chunk_size import ChunkSizeController
+from grain._exceptions import add_note
 from grain._policy import current_policy
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.element_spec import get_element_spec
 from grain.dataset.interleave.cycle import CycleSlot
+from grain.dataset.interleave.nested_states import surely_fits
 from grain.dataset.interleave.opener import IteratorOpener, check_dataset
 from grain.dataset.iter_dataset import IterDataset
-from grain.dataset.iterator import ChunkIterator, DatasetIterator, count_field, state_field
+from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map_dataset import MapDataset
 from grain.dataset.node import DatasetNode, ExecutionTrait, lines
 from grain.dataset.parent_cursor import constant
@@ -373,29 +375,117 @@ class InterleaveDatasetIterator(ChunkIterator[T]):
         return _state(self._slot_states(), self._next_slot, self._next_dataset, self._future)
 
     def _restore(self, state: Any) -> None:
-        numbers = state_field(state, "iterators_in_use_indices", self)
-        states = state_field(state, "iterators_in_use_states", self)
-        exhausted = state_field(state, "exhausted", self)
         count = len(self._datasets)
-        next_dataset = int(state_field(state, "next_index_in_datasets", self))
+        next_dataset = self._count(state, "next_index_in_datasets")
+        next_slot = self._count(state, "next_index_in_cycle")
+        numbers, states, exhausted = (
+            self._items(state, name)
+            for name in ("iterators_in_use_indices", "iterators_in_use_states", "exhausted")
+        )
+        if not set(map(type, numbers)) <= {int}:
+            numbers = [checked_int("A dataset's number in a state", n, least=0) for n in numbers]
         # Datasets are opened in order, so those in the cycle come before the next one, each once.
-        known = all(0 <= number < next_dataset <= count for number in numbers)
-        known = known and len(set(numbers)) == len(numbers)
-        if len(numbers) != len(self._slots) or not known:
+        known = not numbers or 0 <= min(numbers) <= max(numbers) < next_dataset <= count
+        if len(numbers) != len(self._slots) or not known or len(set(numbers)) != len(numbers):
             raise ValueError(
                 f"The state for {self} is of another set of datasets: its cycle holds the "
-                f"datasets {list(numbers)}."
+                f"datasets {numbers}."
             )
-        next_slot = count_field(state, "next_index_in_cycle", self, max(0, len(self._slots) - 1))
-        self._close_slots()
-        self._slots = [
-            CycleSlot(int(number), slot_state, bool(over))
+        if next_slot >= max(1, len(numbers)):
+            raise ValueError(
+                f"`next_index_in_cycle` of the state for {self} must be in 0..{len(numbers) - 1}, got "
+                f"{next_slot}."
+            )
+        if not len(numbers) == len(states) == len(exhausted):
+            raise ValueError(
+                f"The state for {self} has {len(numbers)} datasets in its cycle, but {len(states)} "
+                f"states and {len(exhausted)} marks of exhausted ones."
+            )
+        if not (set(map(type, exhausted)) <= {int, bool} and set(exhausted) <= {0, 1}):
+            raise ValueError(
+                f"`exhausted` of the state for {self} must hold 0 and 1, got {exhausted!r:.200}."
+            )
+        slots = [
+            CycleSlot(number, slot_state, bool(over))
             for number, slot_state, over in zip(numbers, states, exhausted, strict=True)
         ]
-        self._exhausted = sum(slot.exhausted for slot in self._slots)
+        future = self._future_states(state, count)
+        later = [CycleSlot(n, future[n]) for n in sorted(future) if n >= next_dataset]
+        opener = self._check_states(slots, later)
+        self._close_slots()
+        self._opener, self._slots = opener, slots
+        self._exhausted = sum(slot.exhausted for slot in slots)
         self._next_slot, self._next_dataset = next_slot, next_dataset
+        self._future = future
+        if self._closed:
+            self._close_slots()
+
+    def _count(self, state: Any, name: str) -> int:
+        return checked_int(f"`{name}` of a state", state_field(state, name, self), least=0)
+
+    def _items(self, state: Any, name: str) -> list[Any]:
+        found = state_field(state, name, self)
+        if not isinstance(found, (list, tuple)):
+            raise TypeError(f"`{name}` of the state for {self} must be a list, got {found!r:.200}.")
+        return list(found)
+
+    def _future_states(self, state: Any, count: int) -> dict[int, Any]:
+        """Return the states of datasets that are not in the cycle yet, by number."""
         future = state.get("future_states") or {}
-        self._future = {int(number): future_state for number, future_state in future.items()}
+        if not isinstance(future, Mapping):
+            raise TypeError(
+                f"`future_states` of the state for {self} must map the numbers of datasets to their "
+                f"states, got {future!r:.200}."
+            )
+        numbers = {str(number): number for number in range(count)} if future else {}
+        unknown = [number for number in future if str(number) not in numbers]
+        if unknown:
+            raise ValueError(
+                f"`future_states` of the state for {self} must name datasets in 0..{count - 1}, got "
+                f"{unknown!r:.200}."
+            )
+        return {numbers[str(number)]: future_state for number, future_state in future.items()}
+
+    def _check_states(self, slots: list[CycleSlot], later: list[CycleSlot]) -> IteratorOpener:
+        """Raise an error unless all datasets accept the states of their slots; return the opener to use.
+
+        A dataset whose iterator must judge the state itself is opened for that. It stays open if it is
+        in the cycle, where the next round needs it.
+        """
+        unsure = self._unsure([slot for slot in slots if not slot.exhausted])
+        later = self._unsure(later)
+        if not unsure and not later:
+            return self._opener
+        opener = self._opener.successor()
+        try:
+            for slot in (*unsure, *later):
+                if opener.slow_to_open:
+                    opener.ahead(unsure, ())
+                try:
+                    opener.open(slot)
+                except Exception as error:
+                    add_note(error, f"raised when dataset {slot.number} of {self} was restored.")
+                    raise
+        except BaseException:
+            opener.close()
+            for slot in (*unsure, *later):
+                slot.drop()
+            raise
+        for slot in later:
+            slot.drop()
+        return opener
+
+    def _unsure(self, slots: list[CycleSlot]) -> list[CycleSlot]:
+        """Return the slots whose datasets may refuse their states; without a state they start afresh."""
+        datasets = self._datasets
+        # Other sequences may make a dataset at each access.
+        listed = isinstance(datasets, (list, tuple))
+        return [
+            slot
+            for slot in slots
+            if (state := slot.state) is not None
+            and not (listed and surely_fits(datasets[slot.number], state()))
+        ]
 
     def start_prefetch(self) -> None:
         """Start opening and reading all datasets of the cycle."""

@@ -2,7 +2,8 @@
 
 The consumer opens datasets itself until openings or elements prove to be slow. Then threads open
 datasets ahead and read them, through the `Opener` and `Ahead` that the execution layer provides. Elements,
-their order and states never depend on it. An error of an opening is raised when its slot is due.
+their order and states never depend on it. An error of an opening is raised when its slot is due, except that
+`set_state` opens datasets whose state only their iterator can judge, and refuses the state with the error.
 """
 
 from __future__ import annotations
@@ -269,6 +270,15 @@ class IteratorOpener:
             slot.iterator = ahead().back(slot.iterator)
             slot.reads_ahead = False
             self._reversals += 1
+
+    def successor(self) -> IteratorOpener:
+        """Return a new opener of the same datasets, with the latencies that were measured."""
+        opener = IteratorOpener(
+            self._datasets, self._context, self._threads, self._buffer, self._open_dataset
+        )
+        opener._opening, opener._reading = self._opening, self._reading
+        opener._reversals, opener.eager = self._reversals, self.eager
+        return opener
 
     def close(self) -> None:
         """Close what was opened and not taken; later requests open datasets again."""
