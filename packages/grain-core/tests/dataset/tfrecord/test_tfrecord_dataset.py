@@ -159,3 +159,49 @@ def test_files_interleave_and_resume(path: pathlib.Path, resumes: Callable[..., 
     files = [TFRecordIterDataset(str(path))] * 3
     elements = resumes(lambda: InterleaveIterDataset(files, cycle_length=2))
     assert sorted(elements) == sorted(RECORDS * 3)
+
+
+@pytest.mark.parametrize(
+    "offset",
+    [-1, len(PLAIN) + 1, 10**18, 2**63 - 1, 2**63, 10**30, None, 1.5, 1.0, True, "0", [], {}],
+    ids=repr,
+)
+def test_an_offset_that_the_file_does_not_have_is_refused(path: pathlib.Path, offset: Any) -> None:
+    iterator = iter(TFRecordIterDataset(path))
+    assert next(iterator) == RECORDS[0]
+    with pytest.raises((TypeError, ValueError), match="`reader_offset` of"):
+        iterator.set_state({"reader_offset": offset})
+    assert iterator.get_state() == {"reader_offset": 17}
+    assert list(iterator) == RECORDS[1:]
+
+
+def test_the_end_of_a_file_is_an_offset_like_others(path: pathlib.Path) -> None:
+    iterator = iter(TFRecordIterDataset(path))
+    iterator.set_state({"reader_offset": len(PLAIN)})
+    assert list(iterator) == []
+
+
+def test_a_state_of_a_file_that_was_truncated_is_refused_with_both_lengths(
+    tmp_path: pathlib.Path,
+) -> None:
+    file = tmp_path / "shorter"
+    file.write_bytes(PLAIN[:33])
+    with pytest.raises(ValueError, match=rf"is {len(PLAIN)}, but the file has 33 bytes: .*trunc"):
+        iter(TFRecordIterDataset(file)).set_state({"reader_offset": len(PLAIN)})
+
+
+def test_a_compressed_file_that_cannot_be_read_to_the_offset_is_named(
+    tmp_path: pathlib.Path,
+) -> None:
+    record = random.Random(2).randbytes(1 << 20)
+    length = struct.pack("<Q", len(record))
+    body = length + struct.pack("<I", masked_crc32c(length)) + record
+    encoded_record = body + struct.pack("<I", masked_crc32c(record))
+    file = tmp_path / "cut"
+    file.write_bytes(gzip.compress(encoded_record * 3, compresslevel=0)[: -(1 << 19)])
+    iterator = iter(TFRecordIterDataset(file))
+    assert next(iterator) == record
+    offset = 3 * len(encoded_record)
+    with pytest.raises(ValueError, match=f"at byte {offset} of {file}: it cannot be decompressed"):
+        iterator.set_state({"reader_offset": offset})
+    assert iterator.get_state() == {"reader_offset": len(encoded_record)}

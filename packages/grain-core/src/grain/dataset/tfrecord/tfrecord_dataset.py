@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import stat
 import struct
+import sys
 import weakref
 import zlib
 from collections.abc import Sequence
@@ -16,6 +18,7 @@ from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.node import ExecutionTrait, lines
 from grain.dataset.tfrecord.crc32c import masked_crc32c
+from grain.options import checked_int
 
 # A record is its length, the checksum of that, its bytes, and the checksum of those.
 _HEADER = struct.Struct("<QI")
@@ -150,14 +153,28 @@ class TFRecordDatasetIterator(ChunkIterator[bytes]):
         return {"reader_offset": self._offset}
 
     def _restore(self, state: Any) -> None:
-        offset = int(state_field(state, "reader_offset", self))
-        if offset < 0:
-            raise ValueError(f"reader_offset must not be negative, got {offset}.")
-        try:
-            self._file.seek(offset)
-        except _DAMAGED as error:
-            raise self._invalid(f"it cannot be decompressed ({error})", offset) from error
+        found = state_field(state, "reader_offset", self)
+        offset = checked_int("`reader_offset` of a state", found, least=0)
+        reached = self._seek(min(offset, sys.maxsize))
+        if reached < offset:
+            raise ValueError(
+                f"`reader_offset` of the state for {self} is {offset}, but the file has {reached} bytes: "
+                "it was truncated or replaced after the state was saved, or the state is of another file."
+            )
         self._offset, self._ahead = offset, b""
+
+    def _seek(self, offset: int) -> int:
+        """Move to an offset of the uncompressed file; return it, or the file's length if that is less."""
+        if isinstance(self._file, io.FileIO):
+            # A plain file can be moved beyond its end.
+            status = os.fstat(self._file.fileno())
+            if stat.S_ISREG(status.st_mode) and status.st_size < offset:
+                return status.st_size
+        try:
+            return self._file.seek(offset)
+        except _DAMAGED as error:
+            reason = f"it cannot be decompressed ({error})"
+            raise self._invalid(reason, offset - self._offset) from error
 
     def close(self) -> None:
         """Close the file."""
