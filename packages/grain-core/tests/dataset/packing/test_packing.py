@@ -403,6 +403,74 @@ def test_a_state_that_does_not_fit_the_data_is_an_error() -> None:
         next(iterator)
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("binner", BINNERS)
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"counter": wrong} for wrong in (-1, -(10**30), None, "x", 1.5, True, [], {})),
+        *({"next_row": wrong} for wrong in (-1, -(10**30), 3, 10**30, None, "x", 0.5, True)),
+        {"next_row": 2, "counter": 1},
+        {"parent": {"next_index": -1}},
+        {"parent": None},
+    ],
+    ids=str,
+)
+def test_a_wrong_state_of_bins_is_refused(binner: Any, shuffle: bool, change: Any) -> None:
+    ds = binner(
+        parent(documents([3, 4, 2, 4, 1, 3, 4, 2])),
+        length_struct={"tokens": 5, "weights": 5},
+        num_packing_bins=2,
+        shuffle_bins=shuffle,
+    )
+    iterator = iter(ds)
+    taken = [next(iterator)["tokens"].tolist()]
+    state = iterator.get_state()
+    with pytest.raises(
+        (TypeError, ValueError, IndexError), match=r"of a state|state for|next_index"
+    ):
+        iterator.set_state(state | change)
+    assert iterator.get_state() == state
+    taken += [row["tokens"].tolist() for row in iterator]
+    assert taken == [row["tokens"].tolist() for row in ds]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(
+            {"elements_from_buffer_after_checkpoint": wrong}
+            for wrong in (-1, -(10**30), None, "x", 1.5, True)
+        ),
+        *(
+            {"remainder_slices": wrong}
+            for wrong in (5, None, [], [[0, 1]], "x", {"x": 3}, {"x": [1]}, {"x": [2, 1]})
+        ),
+        *(
+            {"remainder_slices": {"x": wrong}}
+            for wrong in ([0, "y"], [0.0, 1.0], [None, 1], [0, 1, 2], [0, -1])
+        ),
+        {"remainder_slices": {"x": [-1, -1], "y": [0, 1]}},
+        {"parent_state": {"next_index": 99}},
+    ],
+    ids=str,
+)
+def test_a_wrong_state_of_joined_rows_is_refused(change: dict[str, Any]) -> None:
+    ds = ConcatThenSplitIterDataset(
+        parent([{"x": np.arange(5), "y": np.arange(5)}] * 4), length_struct={"x": 3, "y": 3}
+    )
+    iterator = iter(ds)
+    taken = [next(iterator)["x"].tolist() for _ in range(2)]
+    state = iterator.get_state()
+    with pytest.raises(
+        (TypeError, ValueError, IndexError), match=r"of a state|state for|next_index"
+    ):
+        iterator.set_state(state | change)
+    assert iterator.get_state() == state
+    taken += [row["x"].tolist() for row in iterator]
+    assert taken == [row["x"].tolist() for row in ds]
+
+
 def test_an_element_that_fails_is_gone_and_what_was_joined_stays() -> None:
     docs: list[Any] = [{"x": np.array([1])}, {"y": np.array([9])}, {"x": np.array([2])}]
     iterator = iter(ConcatThenSplitIterDataset(parent(docs), length_struct={"x": 2}))

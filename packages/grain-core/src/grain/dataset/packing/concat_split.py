@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from grain.dataset.node import written_form
 from grain.dataset.packing.packed_row import Array, Layout, Row, shown
 from grain.dataset.parent_cursor import ParentCursor
 from grain.dataset.validation import checked_iter_parent
-from grain.options import checked_type
+from grain.options import checked_int, checked_type
 
 Slices = tuple[tuple[int, int], ...]
 
@@ -443,9 +444,24 @@ class ConcatThenSplitDatasetIterator(ChunkIterator[dict[str, Any]]):
         return _state(self._dataset, *self._last)
 
     def _restore(self, state: Any) -> None:
-        cut_out = state_field(state, "remainder_slices", self)
-        given = int(state_field(state, "elements_from_buffer_after_checkpoint", self))
+        cut_out = self._checked_cut_out(state_field(state, "remainder_slices", self))
+        name = "elements_from_buffer_after_checkpoint"
+        given = checked_int(f"`{name}` of a state", state_field(state, name, self), least=0)
         self._parent.restore_as_parent(state_field(state, "parent_state", self))
-        if all(int(start) < 0 for start, _ in cut_out.values()):
-            cut_out = None
         self._begin(cut_out, given)
+
+    def _checked_cut_out(self, slices: Any) -> Mapping[str, Any] | None:
+        """Return the rest of an element that a state names, or None if it names none."""
+        try:
+            pairs = [tuple(map(operator.index, (start, end))) for start, end in slices.values()]
+        except (AttributeError, TypeError, ValueError):
+            pairs = [(0, -1)]
+        if all(start < 0 for start, _ in pairs):
+            return None
+        if not all(0 <= start <= end for start, end in pairs):
+            raise ValueError(
+                f"`remainder_slices` of the state for {self} must map the names of features to the "
+                f"first and last cell of a rest, got {slices!r:.200}."
+            )
+        checked: Mapping[str, Any] = slices
+        return checked

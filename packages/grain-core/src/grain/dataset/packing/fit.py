@@ -334,8 +334,15 @@ class PackDatasetIterator(ChunkIterator[dict[str, Any]]):
         return _state(self._before, self._next_row, self._counter)
 
     def _restore(self, state: Any) -> None:
-        next_row = int(state_field(state, "next_row", self))
-        counter = int(state_field(state, "counter", self))
+        next_row = checked_int(
+            "`next_row` of a state", state_field(state, "next_row", self), least=0
+        )
+        counter = checked_int("`counter` of a state", state_field(state, "counter", self), least=0)
+        if not next_row <= min(counter, self._dataset.num_bins):
+            raise ValueError(
+                f"`next_row` of the state for {self} counts the bins of one set that were returned, of "
+                f"{self._dataset.num_bins} at most and of {counter} in all, got {next_row}."
+            )
         self._parent.restore_as_parent(state_field(state, "parent", self))
         self._begin(next_row, counter)
 
