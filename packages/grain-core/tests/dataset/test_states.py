@@ -70,3 +70,37 @@ def through_json(state: Any) -> Any:
 def test_every_method_has_a_row(kind: type, rows: dict[str, Any]) -> None:
     public = {name for name in dir(kind) if not name.startswith("_")}
     assert set(rows) == public - OTHER_METHODS
+
+
+@pytest.mark.parametrize("weights", [[1, 2], [1_000_003, 999_983]], ids=["table", "long period"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"index": wrong} for wrong in (-1, 2**63, 2**64, 10**30, None, "x", 1.5, True, [])),
+        *({"stop": wrong} for wrong in (None, "x", 2, 1.0, [], {})),
+        {"parents": [{"next_index": 0}]},
+        {"parents": [{"next_index": 0}, {"next_index": 21}]},
+        {"parents": 5},
+    ],
+    ids=str,
+)
+def test_a_wrong_state_of_a_mixture_is_refused(change: dict[str, Any], weights: list[int]) -> None:
+    ranges = [grain.MapDataset.range(20), grain.MapDataset.range(100, 120)]
+    ds = grain.IterDataset.mix([numbers.to_iter_dataset() for numbers in ranges], weights)
+    iterator = iter(ds)
+    taken = [next(iterator) for _ in range(3)]
+    state = iterator.get_state()
+    with pytest.raises((TypeError, ValueError, IndexError), match=r"state|next_index"):
+        iterator.set_state(state | change)
+    assert iterator.get_state() == state
+    assert taken + list(iterator) == list(ds)
+
+
+@pytest.mark.parametrize("weights", [[1, 2], [1_000_003, 999_983]], ids=["table", "long period"])
+def test_the_largest_index_of_a_mixture_that_is_accepted_can_be_read_from(
+    weights: list[int],
+) -> None:
+    streams = [grain.MapDataset.range(20).to_iter_dataset() for _ in range(2)]
+    iterator = iter(grain.IterDataset.mix(streams, weights))
+    iterator.set_state(iterator.get_state() | {"index": 2**62})
+    assert set(iterator) <= set(range(20))

@@ -524,12 +524,23 @@ class MixedDatasetIterator(ChunkIterator[T]):
                 f"mixture has {len(self._parents)} ({'by name' if names else 'by position'})."
             )
         stop = state_field(state, "stop", self)
+        if not isinstance(stop, (bool, int)) or stop not in (0, 1):
+            raise TypeError(
+                f"`stop` of a mixture's state must be True or False, got {stop!r:.200}."
+            )
         index = checked_int("`index` of a state", state_field(state, "index", self), least=0)
+        if index > _MAX_INDEX:
+            raise ValueError(
+                f"`index` of a mixture's state must be at most {_MAX_INDEX}, got {index}."
+            )
         for parent, parent_state in zip(self._parents, ordered, strict=True):
             parent.restore_as_parent(parent_state)
         self._index, self._stop = index, bool(stop)
         self._reset()
 
+
+# Beyond, the numbers of the next elements would leave 64 bits.
+_MAX_INDEX = 2**62
 
 _Piece = tuple[Callable[[int], Any], int, int]
 
