@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 
 import grain
-from grain.testing import CHECKS, Case, CaseKind, Outcome, Subject, check_one, checks_for, run
+from grain.testing import (
+    CHECKS,
+    Case,
+    CaseKind,
+    Outcome,
+    Report,
+    Subject,
+    check_one,
+    checks_for,
+    run,
+)
 
 from .cases import DOUBLE, RANGE, result_of
 
@@ -167,6 +177,67 @@ def test_a_check_that_hangs_does_not_block_other_cases():
     case = replace(RANGE, make=functools.partial(Hanging, 0, 5, 1), check_timeout=0.2)
     assert not result_of(case, "check_all_indices_readable").ok
     assert result_of(RANGE, "check_all_indices_readable").ok
+
+
+class Unpicklable(Hanging):
+    """A source that hangs when it is pickled, and otherwise does not."""
+
+    def __getitem__(self, index: Any) -> Any:
+        return grain.sources.RangeDataSource.__getitem__(self, index)
+
+    def __getstate__(self) -> Any:
+        threading.Event().wait()
+
+
+def subject_near_the_end(case: Case, longest_check: float) -> Subject:
+    """Return a subject with one second of the budget left."""
+    subject = Subject(case)
+    subject.seconds = case.budget - 1
+    subject.longest_check = longest_check
+    return subject
+
+
+def test_a_check_that_the_end_of_the_budget_interrupts_is_not_run_and_did_not_fail():
+    # An earlier check took longer than the rest of the budget, so nothing shows that this one hangs.
+    make = functools.partial(Hanging, 0, 5, 1)
+    case = replace(RANGE, make=make, elements=None)
+    subject = subject_near_the_end(case, longest_check=2)
+    result = check_one(CHECKS[0], subject)
+    assert result.outcome is Outcome.NOT_RUN
+    assert "time budget of 300 s was used up" in result.reason
+    assert "in __getitem__\n" in result.reason
+    assert "with index = 3" in result.reason
+    assert "--budget" in result.fix
+    assert not subject.hung_check
+    others = [check_one(check, subject) for check in checks_for(case)[1:]]
+    assert {each.outcome for each in others} == {Outcome.NOT_RUN, Outcome.SKIPPED}
+    assert not [each for each in others if "hangs" in each.reason]
+    report = Report(case=case, results=(result, *others))
+    assert report.root_failures == (result,)
+    assert {report.cause(each) for each in report.results} == {""}
+
+
+def test_a_read_that_never_returns_is_named_although_the_budget_ends_the_check():
+    case = replace(RANGE, make=functools.partial(Hanging, 0, 5, 1), elements=None)
+    subject = subject_near_the_end(case, longest_check=0.01)
+    result = check_one(CHECKS[0], subject)
+    assert result.outcome is Outcome.FAILED
+    assert "it hangs in" in result.reason
+    assert "in __getitem__\n" in result.reason
+    assert "with index = 3" in result.reason
+    assert "budget" in result.fix
+    after = check_one(CHECKS[1], subject)
+    assert (after.outcome, after.follows) == (Outcome.NOT_RUN, result.check)
+
+
+def test_a_source_that_hangs_in_its_pickle_is_named_within_the_budget():
+    make = functools.partial(Unpicklable, 0, 5, 1)
+    report = run(replace(RANGE, make=make, elements=[0, 1, 2, 3, 4], budget=2.0))
+    [root] = report.root_failures
+    assert root.check == "check_pickle_new_instance"
+    assert "in __getstate__\n" in root.reason
+    not_run = [each for each in report.results if each.outcome is Outcome.NOT_RUN]
+    assert {report.cause(each) for each in not_run} == {root.check}
 
 
 def test_checks_beyond_the_time_budget_are_not_run():

@@ -55,6 +55,7 @@ class Result:
         reason: Why the check failed, was expected to fail or was skipped.
         fix: What to do about a failure.
         seconds: The duration of the check.
+        follows: The check because of which this one failed or was not run, where that is certain.
     """
 
     check: str
@@ -64,6 +65,7 @@ class Result:
     reason: str = ""
     fix: str = ""
     seconds: float = 0.0
+    follows: str = ""
 
     @property
     def ok(self) -> bool:
@@ -104,14 +106,21 @@ class Report:
         return tuple(result for result in self.results if not result.ok)
 
     def cause(self, result: Result) -> str:
-        """Return the failed check that may explain the failure of another; empty if there is none."""
-        failed = {each.check for each in self.failures}
-        return cause_of(result.check, failed) if result.check in failed else ""
+        """Return the failed check that may explain that another failed, or was not run; else nothing."""
+        failed = {each.check for each in self.results if each.outcome is Outcome.FAILED}
+        if result.follows in failed:
+            return result.follows
+        return cause_of(result.check, failed) if result.outcome is Outcome.FAILED else ""
 
     @property
     def root_failures(self) -> tuple[Result, ...]:
-        """The failures that no other failure explains: those to fix first."""
-        return tuple(result for result in self.failures if not self.cause(result))
+        """The failures that no other failure explains: those to fix first.
+
+        Of the checks that were not run since the time budget was used up, only the first is one.
+        """
+        roots = [result for result in self.failures if not self.cause(result)]
+        not_run = [result for result in roots if result.outcome is Outcome.NOT_RUN]
+        return tuple(result for result in roots if result not in not_run[1:])
 
     def outcome(self, check: str) -> Outcome:
         """Return how the check of this name ended."""
@@ -132,6 +141,7 @@ class Report:
         lines = [self.summary(), *(f"  note: {note}" for note in self.notes)]
         width = max((len(result.check) for result in self.results), default=0)
         areas = max((len(result.area) for result in self.results), default=0)
+        roots = self.root_failures
         for result in self.results:
             cause = self.cause(result)
             follows = f", may follow from {cause}" if cause else ""
@@ -143,8 +153,9 @@ class Report:
                 continue
             if result.outcome is not Outcome.PASSED:
                 lines += _indented("", result.reason)
-            if not result.ok and result.outcome is not Outcome.NOT_RUN:
-                lines += _indented("contract: ", result.contract)
+            if result in roots:
+                if result.outcome is not Outcome.NOT_RUN:
+                    lines += _indented("contract: ", result.contract)
                 lines += _indented("fix: ", result.fix)
         lines += [f"  {name} has no result" for name in self.missing]
         return "\n".join(lines)

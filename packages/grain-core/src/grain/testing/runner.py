@@ -15,10 +15,14 @@ from grain.plugins.spec import PluginSpec
 from grain.testing.case import Case, CaseKind
 from grain.testing.registry import CHECKS, Check, checks_for
 from grain.testing.report import Outcome, Report, Result
-from grain.testing.subject import NotApplicable, Subject
+from grain.testing.subject import ConsequenceError, NotApplicable, Subject
 from grain.testing.time_limit import TimeLimitError, call_with_limit
 
 _HANG_FIX = "Find out why the call does not return, or raise the case's check_timeout."
+_BUDGET_HANG_FIX = "Find out why the call does not return, or raise the case's budget."
+_BUDGET_FIX = (
+    "Raise the case's budget (`grain conformance --budget`), or make the case smaller or faster."
+)
 
 
 def run(case: Case) -> Report:
@@ -35,15 +39,16 @@ def run(case: Case) -> Report:
     """
     subject = Subject(case)
     results = [check_one(check, subject) for check in checks_for(case)]
-    notes = () if subject.hung_check else subject.notes()
+    notes = () if subject.abandoned_check else subject.notes()
     return Report(case=case, results=(*results, *unknown_names(case)), notes=notes)
 
 
 def check_one(check: Check, subject: Subject) -> Result:
-    """Run one check on a subject, within its time limit.
+    """Run one check on a subject, within its time limit and the rest of the case's budget.
 
     After a check that hangs, no other check of the subject is run: the check is still running, and
-    most others would hang in the same way.
+    most others would hang in the same way. A check that the budget ends is not run, unless it waits
+    for a single call of the code under test.
     """
     case = subject.case
     expected = case.expected_failures.get(check.name)
@@ -58,26 +63,45 @@ def check_one(check: Check, subject: Subject) -> Result:
             outcome=Outcome.NOT_RUN,
             reason=f"{subject.hung_check} hangs and is still running.",
             fix=f"Fix {subject.hung_check} first.",
+            follows=subject.hung_check,
         )
-    limit = min(case.check_timeout, case.budget - subject.seconds)
-    if limit <= 0:
+    rest = case.budget - subject.seconds
+    if rest <= 0 or subject.abandoned_check:
         return make(
             outcome=Outcome.NOT_RUN,
             reason=f"the checks before took the time budget of {case.budget:g} s.",
-            fix="Make the case smaller or faster, or raise its budget.",
+            fix=_BUDGET_FIX,
         )
+    if not __debug__:
+        raise RuntimeError("Checks are assertions, which `python -O` removes: run without -O.")
     started = time.perf_counter()
+    follows = ""
     try:
-        reason = _reason(check, subject, limit)
+        _run(check, subject, rest)
+        reason = None
     except NotApplicable as skip:
         return make(**_skipped(case, check, str(skip)))
+    except BudgetError as error:
+        return make(
+            outcome=Outcome.NOT_RUN,
+            reason=str(error),
+            fix=_BUDGET_FIX,
+            seconds=time.perf_counter() - started,
+        )
+    except ConsequenceError as error:
+        reason, follows = str(error), error.cause
+    except Exception as error:
+        reason = _described(error)
     finally:
         seconds = time.perf_counter() - started
         subject.seconds += seconds
+        subject.longest_check = max(subject.longest_check, seconds)
     if expected is None:
         outcome = Outcome.PASSED if reason is None else Outcome.FAILED
-        fix = _HANG_FIX if subject.hung_check else check.fix
-        return make(outcome=outcome, reason=reason or "", fix=fix, seconds=seconds)
+        fix = check.fix
+        if subject.hung_check:
+            fix = _HANG_FIX if case.check_timeout < rest else _BUDGET_HANG_FIX
+        return make(outcome=outcome, reason=reason or "", fix=fix, seconds=seconds, follows=follows)
     if reason is None:
         return make(
             outcome=Outcome.UNEXPECTED_PASS,
@@ -157,26 +181,43 @@ def _with_capabilities(case: Case, specs: dict[str, PluginSpec]) -> Case:
     return replace(case, capabilities=specs[case.spec].capabilities)
 
 
-def _reason(check: Check, subject: Subject, limit: float) -> str | None:
-    """Return why the check fails; None when it passes. `NotApplicable` is raised."""
-    if not __debug__:
-        raise RuntimeError("Checks are assertions, which `python -O` removes: run without -O.")
+class BudgetError(Exception):
+    """A check was abandoned since the budget of its case was used up; it did not fail."""
+
+
+def _run(check: Check, subject: Subject, rest: float) -> None:
+    """Call the function of a check, within its own limit and the rest of the budget.
+
+    At the end of the budget, a check hangs if one call of the code under test has lasted longer than
+    all that the check did before, and longer than each of the checks before.
+    """
+    case = subject.case
+    is_own_limit = case.check_timeout < rest
+    limit = case.check_timeout if is_own_limit else rest
+    watch_from = None
+    if not is_own_limit and subject.longest_check < rest:
+        watch_from = min(rest / 2, rest - subject.longest_check)
     try:
-        call_with_limit(check.function, subject, limit)
-    except AssertionError as error:
+        call_with_limit(check.function, subject, limit, watch_from)
+    except TimeLimitError as error:
+        subject.abandoned_check = check.name
+        if is_own_limit or error.is_stuck:
+            subject.hung_check = check.name
+            raise
+        raise BudgetError(
+            f"the time budget of {case.budget:g} s was used up {limit:.3g} s after the check"
+            f" started; it was in:\n{error.stack}"
+        ) from error
+
+
+def _described(error: Exception) -> str:
+    """Return why a check failed."""
+    if isinstance(error, TimeLimitError):
+        return str(error)
+    if isinstance(error, AssertionError):
         # pytest's assertion rewriting appends the compared values.
         message = str(error).partition("\nassert ")[0]
         return message or "an assertion in the source failed."
-    except NotApplicable:
-        raise
-    except TimeLimitError as error:
-        subject.hung_check = check.name
-        return str(error)
-    except Exception as error:
-        return _described(error)
-    return None
-
-
-def _described(error: Any) -> str:
-    lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-2)
+    shown: Any = error
+    lines = traceback.format_exception(type(shown), shown, shown.__traceback__, limit=-2)
     return f"it raised {type(error).__name__}: {error}\n{''.join(lines).rstrip()}"

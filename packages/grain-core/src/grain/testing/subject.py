@@ -44,6 +44,18 @@ class NotApplicable(Exception):  # noqa: N818 (an outcome, not an error)
     """Raised by a check that has nothing to check in a case; the check is skipped."""
 
 
+class ConsequenceError(AssertionError):
+    """Raised by a check that fails because of what another check reports.
+
+    Attributes:
+        cause: The name of the other check.
+    """
+
+    def __init__(self, message: str, cause: str):
+        super().__init__(message)
+        self.cause = cause
+
+
 class Subject:
     """Argument of every check: the case, new instances of its source, and its elements.
 
@@ -61,13 +73,16 @@ class Subject:
     Attributes:
         case: The case.
         seconds: The time spent in checks.
-        hung_check: The name of a check that exceeded its time limit and is still running; empty
-            otherwise.
+        longest_check: The time spent in the longest check.
+        abandoned_check: The name of a check that is out of time and still running; empty otherwise.
+        hung_check: The name of that check if it hangs; empty otherwise.
     """
 
     def __init__(self, case: Case):
         self.case = case
         self.seconds = 0.0
+        self.longest_check = 0.0
+        self.abandoned_check = ""
         self.hung_check = ""
 
     @_cached

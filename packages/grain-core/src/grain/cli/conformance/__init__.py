@@ -100,8 +100,11 @@ def run(arguments: argparse.Namespace) -> int:
     if ok:
         print(f"{arguments.name}: all contracts are kept, {extent}.")
         return 0
-    count = sum(len(report.failures) for report in reports)
-    print(f"{arguments.name}: {counted(count, 'check')} failed, {extent}. Start with:")
+    outcomes = [result.outcome for report in reports for result in report.failures]
+    not_run = outcomes.count(_testing.Outcome.NOT_RUN)
+    failed = f"{counted(len(outcomes) - not_run, 'check')} failed"
+    failed += f", {not_run} not run" if not_run else ""
+    print(f"{arguments.name}: {failed}, {extent}. Start with:")
     for report in reports:
         if report.failures:
             print(_root_failures(report))
