@@ -26,13 +26,55 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_a_python_that_is_not_found_is_not_run_and_no_success(folder, capsys, monkeypatch):
-    monkeypatch.setattr(matrix, "build_wheel", lambda folder, target: "plugin.whl")
+def test_a_python_that_is_not_found_is_not_run_and_no_success(folder, capsys):
+    # Nothing is built: the folder has no build system and no modules.
     command = ["conformance", "--matrix", str(folder), "--python", "2.0", "--core", "core"]
     assert main(command) == 1
     out = capsys.readouterr().out
     assert out.count("not run  Python 2.0 was not found") == 2
     assert "grain-mine: 0 of 2 cells passed." in out
+
+
+@pytest.fixture(params=["pip", "uv"])
+def built(request, tmp_path, monkeypatch):
+    """Return the commands that build wheels, none of which is run."""
+    commands = []
+
+    def run(command):
+        commands.append(command)
+        target = matrix.pathlib.Path(command[-2])
+        target.mkdir(parents=True, exist_ok=True)
+        (target / "mine.whl").touch()
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(matrix, "_run", run)
+    found = "uv" if request.param == "uv" else None
+    monkeypatch.setattr(matrix.shutil, "which", lambda name: found)
+    return commands
+
+
+def test_a_bare_folder_name_is_built_as_a_path_and_never_as_a_requirement(tmp_path, built):
+    (tmp_path / "grain-mine").mkdir()
+    matrix.build_wheel("grain-mine", tmp_path / "out")
+    assert [command[-1] for command in built] == [str(tmp_path / "grain-mine")]
+
+
+def test_a_core_in_a_folder_with_a_bare_name_is_installed_from_its_path(
+    tmp_path, monkeypatch, folder
+):
+    installed = []
+
+    def run_cell(python, interpreter, kind, wheels, *others):
+        installed.append(wheels[0])
+        return matrix.Cell(python=python, dependencies=kind, outcome="passed", details="")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(matrix, "_run_cell", run_cell)
+    monkeypatch.setattr(matrix, "build_wheel", lambda folder, target: "plugin.whl")
+    (tmp_path / "grain-core").mkdir()
+    for core in ("grain-core", "grain-core>=1"):
+        matrix.run_matrix(str(folder), [PYTHON], ["latest"], core)
+    assert installed == [str(tmp_path / "grain-core"), "grain-core>=1"]
 
 
 def test_this_python_is_found():

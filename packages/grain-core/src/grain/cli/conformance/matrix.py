@@ -67,13 +67,19 @@ def run_matrix(
     if not names:
         raise CommandError(f"{folder} has no entry point in the group grain.plugins.")
     pythons = pythons or _supported_pythons(project)
+    interpreters = {python: find_python(python) for python in pythons}
     with tempfile.TemporaryDirectory(prefix="grain-matrix-") as temporary:
         work = pathlib.Path(temporary)
-        wheels = [core or core_wheel(work / "core"), build_wheel(folder, work / "plugin")]
+        wheels: list[str] = []
+        if any(interpreters.values()):
+            wheels = [
+                _located(core) if core else core_wheel(work / "core"),
+                build_wheel(folder, work / "plugin"),
+            ]
         cells = []
-        for python in pythons:
+        for python, interpreter in interpreters.items():
             for kind in dependencies:
-                cell = _run_cell(python, kind, wheels, list(names), work, project)
+                cell = _run_cell(python, interpreter, kind, wheels, list(names), work, project)
                 print(f"{cell.python}, {cell.dependencies}: {cell.outcome}", flush=True)
                 cells.append(cell)
     rows = [(cell.python, cell.dependencies, cell.outcome, cell.details) for cell in cells]
@@ -107,6 +113,7 @@ def _supported_pythons(project: dict[str, Any]) -> list[str]:
 
 def _run_cell(
     python: str,
+    interpreter: str | None,
     kind: str,
     wheels: Sequence[str],
     names: Sequence[str],
@@ -116,7 +123,6 @@ def _run_cell(
     def cell(outcome: str, details: str) -> Cell:
         return Cell(python=python, dependencies=kind, outcome=outcome, details=details)
 
-    interpreter = find_python(python)
     if interpreter is None:
         return cell("not run", f"Python {python} was not found")
     environment = work / f"{python}-{kind}"
@@ -221,8 +227,9 @@ def _install(python: str, wanted: Sequence[str]) -> None:
 
 def build_wheel(folder: str, target: pathlib.Path) -> str:
     """Build the package in a folder and return its wheel."""
+    place = os.path.abspath(folder)
     build = (
-        ["uv", "build", "--quiet", "--wheel", "--out-dir", str(target), folder]
+        ["uv", "build", "--quiet", "--wheel", "--out-dir", str(target), place]
         if shutil.which("uv")
         else [
             sys.executable,
@@ -233,7 +240,7 @@ def build_wheel(folder: str, target: pathlib.Path) -> str:
             "--no-deps",
             "-w",
             str(target),
-            folder,
+            place,
         ]
     )
     try:
@@ -241,6 +248,14 @@ def build_wheel(folder: str, target: pathlib.Path) -> str:
     except subprocess.CalledProcessError as error:
         raise CommandError(f"{folder} cannot be built:\n{error.stderr or error.stdout}") from error
     return str(next(target.glob("*.whl")))
+
+
+def _located(requirement: str) -> str:
+    """Return the absolute path of a file or folder; a requirement that is neither is unchanged.
+
+    An installer reads a bare name as a requirement, and would look it up on the package index.
+    """
+    return os.path.abspath(requirement) if os.path.exists(requirement) else requirement
 
 
 def core_wheel(target: pathlib.Path) -> str:
