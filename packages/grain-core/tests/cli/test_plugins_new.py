@@ -157,7 +157,7 @@ def test_a_package_without_a_license_names_none():
         (("--suffix", "tbl"), "--suffix got 'tbl'"),
         (("--scheme", "My"), "--scheme got 'My'"),
         (("--summary", "Rows of tables"), "expected a sentence"),
-        (("--author", 'a"b'), "--author got"),
+        (("--author", "a\\b"), "a name without backslashes"),
         (("--url", "example.org"), "--url got 'example.org'"),
     ],
 )
@@ -166,6 +166,52 @@ def test_an_invalid_choice_is_refused_and_nothing_is_written(tmp_path, capsys, g
     assert main(["plugins", "new", "mine", "--kind", "source", *given, *where]) == 1
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("author", "expected"),
+    [
+        ('Ann O"Neil <a@b.c>', {"name": 'Ann O"Neil', "email": "a@b.c"}),
+        ("Ann O'Neil", {"name": "Ann O'Neil"}),
+    ],
+)
+def test_quotes_in_the_name_of_an_author_are_kept(author, expected):
+    choices = choose("mine", options("--kind", "source", "--author", author), interactive=False)
+    files = render("mine", "source", choices)
+    assert tomllib.loads(files["pyproject.toml"])["project"]["authors"] == [expected]
+
+
+def test_a_slash_at_the_end_of_the_address_is_not_doubled():
+    choices = choose(
+        "mine", options("--kind", "source", "--url", "https://example.org/m/"), interactive=False
+    )
+    urls = tomllib.loads(render("mine", "source", choices)["pyproject.toml"])["project"]["urls"]
+    assert urls["Changelog"] == "https://example.org/m/blob/main/CHANGELOG.md"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "provider"),
+    [
+        ("--suffix", ".parquet", "grain-parquet"),
+        ("--scheme", "tfds", "grain-tfds"),
+        ("--class", "ArrayRecordDataSource", "grain-arrayrecord"),
+    ],
+)
+def test_a_name_of_another_plugin_is_accepted_with_a_warning(
+    tmp_path, capsys, option, value, provider
+):
+    where = ["--directory", str(tmp_path)]
+    command = ["plugins", "new", "mine", "--kind", "source", *where]
+    assert main([*command, option, value]) == 0
+    [warning] = capsys.readouterr().err.strip().splitlines()
+    assert warning.startswith(f"warning: the {option[2:]} {value!r} belongs to {provider}")
+    assert f"choose another with {option}." in warning
+
+
+def test_own_names_cause_no_warning(tmp_path, capsys):
+    where = ["--directory", str(tmp_path)]
+    assert main(["plugins", "new", "mine", "--kind", "source", *where]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_a_transform_has_no_suffix(tmp_path, capsys):

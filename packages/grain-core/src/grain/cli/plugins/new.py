@@ -14,8 +14,10 @@ import time
 from dataclasses import dataclass
 
 from grain.cli.command import Command, CommandError
-from grain.plugins import KNOWN_PLUGINS
-from grain.plugins.first_party import OWN_NAMES
+from grain.cli.output import stdout_to_stderr
+from grain.plugins import KNOWN_PLUGINS, default_manager
+from grain.plugins.first_party import OWN_NAMES, KnownPlugin
+from grain.plugins.spec import PluginSpec
 
 TEMPLATE = pathlib.Path(__file__).parent / "template"
 LICENSES = {
@@ -28,7 +30,9 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _CLASS = re.compile(r"[A-Z][A-Za-z0-9]*")
 _SUFFIX = re.compile(r"(?:\.[a-z0-9_-]+)+")
 _SCHEME = re.compile(r"[a-z][a-z0-9.-]*")
-_AUTHOR = re.compile(r"(?P<name>[^<>\"\\]+?)(?:\s*<(?P<email>[^<>@\s\"]+@[^<>@\s\"]+)>)?")
+_AUTHOR = re.compile(
+    r"(?P<name>[^<>\\\x00-\x1f\x7f]+?)(?:\s*<(?P<email>[^<>@\s\"]+@[^<>@\s\"]+)>)?"
+)
 _SUMMARY = re.compile(r"[^\"\\\n]{1,90}\.")
 _URL = re.compile(r"https?://[^\s\"\\]+")
 _TAKEN = {"core", *(plugin.name for plugin in KNOWN_PLUGINS)}
@@ -106,12 +110,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the package and print the next steps."""
     name = plugin_name(arguments.name)
     interactive = sys.stdin.isatty() and sys.stdout.isatty() and not arguments.defaults
-    files = render(name, arguments.kind, choose(name, arguments, interactive))
+    choices = choose(name, arguments, interactive)
+    files = render(name, arguments.kind, choices)
     folder = pathlib.Path(arguments.directory) / f"grain-{name}"
     write(folder, files)
     print(f"{folder}: a plugin of kind {arguments.kind}, {len(files)} files. Next:")
     print(f"  pip install -e {folder}")
     print(f"  grain conformance {name}")
+    for warning in clashes(name, arguments.kind, choices):
+        print(f"warning: {warning}", file=sys.stderr)
     return 0
 
 
@@ -193,7 +200,7 @@ def _checked(choices: Choices, of_files: bool) -> Choices:
         "suffix": (_SUFFIX, "a dot and lower-case letters or digits, such as .myf"),
         "scheme": (_SCHEME, "lower-case letters, such as myf"),
         "summary": (_SUMMARY, "a sentence of at most 90 characters, without quotes"),
-        "author": (_AUTHOR, "a name, optionally followed by <address>"),
+        "author": (_AUTHOR, "a name without backslashes, optionally followed by <address>"),
         "url": (_URL, "an address that starts with https://"),
     }
     for field, (pattern, expected) in patterns.items():
@@ -208,6 +215,43 @@ def _checked(choices: Choices, of_files: bool) -> Choices:
         known = ", ".join([*LICENSES, "none"])
         raise CommandError(f"--license got {choices.license!r}, expected one of {known}.")
     return choices
+
+
+def clashes(name: str, kind: str, choices: Choices) -> list[str]:
+    """Return a warning for each name of the new plugin that another plugin claims.
+
+    The others are all installed plugins, and those that this project publishes, installed or not.
+    """
+    claims = {"class": choices.class_name or class_name(name, kind)}
+    if kind != "transform":
+        claims["suffix"] = choices.suffix or f".{name}"
+        claims["scheme"] = choices.scheme or name
+    with stdout_to_stderr():
+        installed = default_manager().plugins()
+    others: list[tuple[str, KnownPlugin | PluginSpec]] = [
+        (known.distribution, known) for known in KNOWN_PLUGINS
+    ]
+    others += [
+        (plugin.distribution or plugin.module, spec)
+        for plugin in installed
+        if plugin.name != name
+        for spec in plugin.specs
+    ]
+    found = {
+        (option, value, provider)
+        for option, value in claims.items()
+        for provider, other in others
+        if value in _names_of(other)[option]
+    }
+    return [
+        f"the {option} {value!r} belongs to {provider}, and where both plugins are installed it works"
+        f" for neither: choose another with --{option}."
+        for option, value, provider in sorted(found)
+    ]
+
+
+def _names_of(plugin: KnownPlugin | PluginSpec) -> dict[str, tuple[str, ...]]:
+    return {"class": plugin.public_names, "suffix": plugin.suffixes, "scheme": plugin.schemes}
 
 
 def class_name(name: str, kind: str) -> str:
@@ -258,12 +302,13 @@ def render(name: str, kind: str, choices: Choices | None = None) -> dict[str, st
 
 def _publishing_words(choices: Choices, module: str, shape: Shape) -> dict[str, str]:
     """Return the words that make a package ready to be published."""
-    license_, url = choices.license, choices.url
+    license_, url = choices.license, choices.url.rstrip("/")
     found = _AUTHOR.fullmatch(choices.author)
     authors = ""
     if found:
         email = f', email = "{found["email"]}"' if found["email"] else ""
-        authors = f'authors = [{{ name = "{found["name"]}"{email} }}]\n'
+        quoted = found["name"].replace('"', '\\"')
+        authors = f'authors = [{{ name = "{quoted}"{email} }}]\n'
     return {
         "@LICENSE-FIELDS@": ""
         if license_ == "none"
