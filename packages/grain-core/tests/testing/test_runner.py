@@ -38,6 +38,7 @@ def test_a_wrong_element_fails_and_is_named():
     assert wrong.outcome is Outcome.FAILED
     assert "element 2" in wrong.reason
     assert "expected 5, got 4" in wrong.reason
+    assert "either the case is wrong, or the source returns wrong elements" in wrong.fix
 
 
 def test_an_expected_failure_is_ok_and_shows_its_reason():

@@ -31,7 +31,8 @@ def check_all_indices_readable(subject: Subject) -> None:
 def check_expected_elements(subject: Subject) -> None:
     """Check that the elements and their number are those that the case expects.
 
-    Compare the case's `elements` and `length` with the prepared data; one of them is wrong.
+    Compare the case's `elements` and `length` with the prepared data: either the case is wrong, or the
+    source returns wrong elements.
     """
     case = subject.case
     if case.length is None and case.elements is None:
