@@ -194,6 +194,14 @@ class RaisingInClose(Wrapped):
         self.pool.close()
 
 
+class AlwaysRaisingInClose(Wrapped):
+    """Raises whenever it is closed."""
+
+    def close(self) -> None:
+        self.pool.close()
+        raise RuntimeError("cannot be closed")
+
+
 class LyingAboutCapacity(Wrapped):
     """Has two threads and says five."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from grain.execution import InlineExecutor, ProcessExecutor, ThreadExecutor
-from grain.testing import CHECKS, Case, Outcome, parametrize
+from grain.testing import CHECKS, Case, Outcome, parametrize, run
 
 from . import broken_executors as broken
 from .cases import result_of
@@ -81,3 +81,23 @@ def test_every_check_of_executors_catches_a_broken_executor() -> None:
 @pytest.mark.parametrize("name", ["check_fused_stream", "check_failing_stream"])
 def test_errors_of_elements_travel_in_results_that_no_pool_swallows(name: str) -> None:
     assert result_of(broken_case(broken.Forgetful), name).ok
+
+
+def test_failures_of_an_executor_that_raises_in_close_follow_from_the_check_of_close() -> None:
+    report = run(broken_case(broken.AlwaysRaisingInClose))
+    [root] = report.root_failures
+    assert root.check == "check_close_is_final"
+    assert "close() raised RuntimeError('cannot be closed')" in root.reason
+    assert len(report.failures) == len(report.results)
+    for result in report.results:
+        expected = "" if result == root else "check_close_is_final"
+        assert report.cause(result) == expected, result
+
+
+def test_an_error_of_a_check_is_not_replaced_by_one_of_close() -> None:
+    class Both(broken.AlwaysRaisingInClose, broken.LyingAboutCapacity):
+        """Lies about its capacity, and raises whenever it is closed."""
+
+    result = result_of(broken_case(Both), "check_capacity_tasks_together")
+    assert result.outcome is Outcome.FAILED
+    assert "capacity is 5" in result.reason

@@ -5,13 +5,14 @@ Workers import this module, so that executors in other processes can be checked.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,7 +20,9 @@ from grain._policy import current_policy
 from grain.execution.executor import Executor, TaskLost, TaskPool
 from grain.execution.processes.template_client import end_idle_template
 from grain.execution.task_dispatcher import TaskDispatcher
-from grain.testing.subject import Subject
+from grain.testing.subject import ConsequenceError, Subject
+
+_T = TypeVar("_T")
 
 PART = 0
 """The number of the part that is with all workers from the start."""
@@ -109,7 +112,7 @@ class ProbePool:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.pool.close()
+        close_reporting(self.pool, error)
 
     def submit(
         self, method: str, *arguments: Any, part: int = PART, affinity: int | None = None
@@ -155,6 +158,33 @@ class ProbePool:
     def take_all(self, tickets: Iterable[int]) -> list[Any]:
         """Return the results of tickets."""
         return [self.take(ticket) for ticket in tickets]
+
+
+def close_reporting(closed: Any, error: BaseException | None) -> None:
+    """Close a pool, or what uses it; what it raises follows from `check_close_is_final`.
+
+    Args:
+        closed: The object to close.
+        error: The error that ends the check, which is not replaced by the one of `close`.
+    """
+    try:
+        closed.close()
+    except Exception as raised:
+        if error is None:
+            raise ConsequenceError(
+                f"close() of the pool raised {raised!r}.", cause="check_close_is_final"
+            ) from raised
+
+
+@contextlib.contextmanager
+def closing(closed: _T) -> Iterator[_T]:
+    """Close an object at the end of the block like `close_reporting`."""
+    try:
+        yield closed
+    except BaseException as error:
+        close_reporting(closed, error)
+        raise
+    close_reporting(closed, None)
 
 
 def held_resources() -> dict[str, int]:

@@ -13,6 +13,7 @@ from grain.execution.build import build
 from grain.execution.plan import plan
 from grain.execution.worker_session import WorkerSession
 from grain.testing.compare import expect_same, snapshot
+from grain.testing.executor_probe import closing
 from grain.testing.subject import Subject
 
 
@@ -120,7 +121,7 @@ def _compare(subject: Subject, make: Callable[[], IterDataset[Any]]) -> None:
     with contextlib.closing(make().__iter__()) as alone:
         expected = _steps(alone)
     session = WorkerSession(subject.fresh(), buffer_size=2)
-    with contextlib.closing(session), contextlib.closing(build(plan(make()), session)) as iterator:
+    with closing(session), closing(build(plan(make()), session)) as iterator:
         found = _steps(iterator)
         expect_same(expected, found, "the steps (kind, element or error, state)")
         for position in (len(expected) // 2, 1, 0):
