@@ -313,7 +313,7 @@ _NODE_MEMBERS = {name for name in vars(DatasetNode) if name != "pipe"} | {
     for name in vars(kind)
     if name.startswith(("is_", "read_", "make_", "known_", "execution_"))
 }
-OTHER_METHODS = {"mp_prefetch", "parents", "to_iter_dataset"} | _NODE_MEMBERS
+OTHER_METHODS = {"mp_prefetch", "origins", "parents", "to_iter_dataset"} | _NODE_MEMBERS
 
 
 def all_rows() -> dict[str, Make]:

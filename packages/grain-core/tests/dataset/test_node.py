@@ -332,3 +332,34 @@ def test_instances_may_assign_to_computed_members() -> None:
     ds = Assigning()
     assert list(ds.map(abs)) == [0, 1, 2, 3]
     assert ds.default_seed == 3
+
+
+class _OwnStates(grain.experimental.WithOptionsIterDataset):
+    def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[Any]:
+        return parents[0]
+
+
+def test_states_are_accepted_for_certain_only_where_the_library_makes_the_iterator() -> None:
+    numbers = grain.MapDataset.range(5)
+    stream = numbers.to_iter_dataset()
+    options = grain.experimental.DatasetOptions()
+    certain = [
+        numbers,
+        stream,
+        stream.map(str),
+        stream.filter(bool).batch(2),
+        grain.experimental.WithOptionsIterDataset(stream, options).seed(1),
+    ]
+    for dataset in certain:
+        found = [dataset.accepts_state({"next_index": index}) for index in (-1, 0, 5, 6, 1.0, True)]
+        assert found == [False, True, True, False, False, False]
+        assert not dataset.accepts_state({"index": 0})
+        iter(dataset).set_state({"next_index": 5})
+    uncertain = [
+        _OwnStates(stream, options),
+        stream.map_with_index(lambda i, x: x),
+        stream.repeat(2),
+        grain.experimental.InterleaveIterDataset([stream, stream], cycle_length=2),
+    ]
+    for dataset in uncertain:
+        assert not dataset.accepts_state({"next_index": 0})

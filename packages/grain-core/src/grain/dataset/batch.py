@@ -362,6 +362,10 @@ class BatchIterDataset(StageIterDataset[T]):
     def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
         return BatchDatasetIterator(parents[0], self)
 
+    def accepts_state(self, state: Any) -> bool:
+        accepted: bool = self._parent.accepts_state(state)
+        return accepted
+
     @property
     def group_size(self) -> int:  # type: ignore[override]
         return self._batch_size

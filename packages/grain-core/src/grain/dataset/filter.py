@@ -197,6 +197,10 @@ class FilterIterDataset(TransformIterDataset[T]):
     def make_iterator(self, parents: Sequence[DatasetIterator[Any]]) -> DatasetIterator[T]:
         return FilterDatasetIterator(parents[0], self)
 
+    def accepts_state(self, state: Any) -> bool:
+        accepted: bool = self._parent.accepts_state(state)
+        return accepted
+
     def apply_chunk(self, elements: list[Any], first: int) -> Transformed:
         del first
 

@@ -414,6 +414,10 @@ class TransparentIterDataset(IterDataset[T]):
 
     execution_trait = ExecutionTrait.TRANSPARENT
 
+    def accepts_state(self, state: Any) -> bool:
+        accepted: bool = self._parent.accepts_state(state)
+        return accepted
+
     def known_length(self) -> int | None:
         length: int | None = self._parent.known_length()
         return length

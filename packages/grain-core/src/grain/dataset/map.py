@@ -268,6 +268,10 @@ class MapIterDataset(TransformIterDataset[T]):
     ):
         super().__init__(parent, transform, function_of(transform, transforms.Map, "map", "map"))
 
+    def accepts_state(self, state: Any) -> bool:
+        accepted: bool = self._parent.accepts_state(state)
+        return accepted
+
     def apply_chunk(self, elements: list[Any], first: int) -> Transformed:
         del first
         function = self._function

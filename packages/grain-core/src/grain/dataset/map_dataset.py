@@ -16,7 +16,7 @@ from grain._lazy import LazyModule
 from grain._user_code import calls_user_code
 from grain.dataset import same_epoch
 from grain.dataset.chunk import PartialRead
-from grain.dataset.node import DatasetNode, computed
+from grain.dataset.node import DatasetNode, computed, is_state_of_index
 from grain.dataset.recognition import RecognisedMapDataset
 from grain.index.permutation import IndexArray
 from grain.options import ReadOptions
@@ -451,6 +451,9 @@ class MapDataset(RecognisedMapDataset, DatasetNode, Generic[T], abc.ABC):
         return operations.to_iter.PrefetchIterDataset(self, read_options, allow_nones)
 
     # Members that the library calls; a class may override them. See also `DatasetNode`.
+
+    def accepts_state(self, state: Any) -> bool:
+        return is_state_of_index(state, len(self))
 
     def for_epoch(self, epoch: int) -> Any:
         """Return the elements of one epoch."""

@@ -122,6 +122,19 @@ def _reduce_to_attributes(node: DatasetNode, protocol: SupportsIndex) -> Any:
     return _NEW_OBJECT, (type(node),), state
 
 
+# Methods that decide which iterator reads a dataset.
+_MAKING_ITERATORS = frozenset(("__iter__", "make_iterator", "to_iter_dataset"))
+
+
+def is_state_of_index(state: Any, length: int) -> bool:
+    """Return whether a state is a position in a dataset that is read by index."""
+    return (
+        type(state) is dict
+        and type(index := state.get("next_index")) is int
+        and 0 <= index <= length
+    )
+
+
 class DatasetNode:
     """The common base of map and iter datasets.
 
@@ -211,6 +224,14 @@ class DatasetNode:
             f"`element_spec` inference is not implemented for {type(self).__name__}. Give the class a "
             "method `infer_element_spec` or a property `_element_spec`."
         )
+
+    def accepts_state(self, state: Any) -> bool:
+        """Return whether a new iterator certainly accepts a state; False if only the iterator can tell.
+
+        A class that makes its iterators itself does not inherit this method.
+        """
+        del state
+        return False
 
     def describe_sources(self) -> str:
         """Return the names of the sources this node reads from, for messages."""
@@ -321,6 +342,9 @@ class DatasetNode:
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
+        written = vars(cls)
+        if "accepts_state" not in written and not _MAKING_ITERATORS.isdisjoint(written):
+            cls.accepts_state = DatasetNode.accepts_state  # type: ignore[method-assign]
         if cls.__reduce_ex__ not in (DatasetNode.__reduce_ex__, _reduce_to_attributes):
             return
         by_state = cls.__reduce__ is object.__reduce__ and not hasattr(cls, "__getnewargs__")

@@ -290,6 +290,8 @@ class RangeMapDataset(IndexedMapDataset[int]):
         options = ReadOptions(prefetch_buffer_size=0) if read_options is None else read_options
         return super().to_iter_dataset(options, allow_nones=allow_nones)
 
+    accepts_state = IndexedMapDataset.accepts_state
+
     def read_one(self, index: int) -> int:
         return self.start + index % self._length * self.step
 

@@ -15,7 +15,13 @@ from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
 from grain.dataset.map import has_none
 from grain.dataset.map_dataset import MapDataset, read_each
-from grain.dataset.node import ExecutionTrait, computed_once, lines, written_form
+from grain.dataset.node import (
+    ExecutionTrait,
+    computed_once,
+    is_state_of_index,
+    lines,
+    written_form,
+)
 from grain.dataset.sparse_reads import SparseReads
 from grain.options import ReadOptions, checked_int
 
@@ -53,6 +59,9 @@ class PrefetchIterDataset(IterDataset[T]):
         return PrefetchDatasetIterator(self)
 
     execution_trait = ExecutionTrait.BOUNDARY
+
+    def accepts_state(self, state: Any) -> bool:
+        return is_state_of_index(state, len(self._parent))
 
     def __str__(self) -> str:
         return (

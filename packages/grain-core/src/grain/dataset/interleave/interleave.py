@@ -14,7 +14,6 @@ from grain._policy import current_policy
 from grain.dataset.chunk import END, Chunk
 from grain.dataset.element_spec import get_element_spec
 from grain.dataset.interleave.cycle import CycleSlot
-from grain.dataset.interleave.nested_states import surely_fits
 from grain.dataset.interleave.opener import IteratorOpener, check_dataset
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator, state_field
@@ -484,7 +483,7 @@ class InterleaveDatasetIterator(ChunkIterator[T]):
             slot
             for slot in slots
             if (state := slot.state) is not None
-            and not (listed and surely_fits(datasets[slot.number], state()))
+            and not (listed and datasets[slot.number].accepts_state(state()))
         ]
 
     def start_prefetch(self) -> None:
