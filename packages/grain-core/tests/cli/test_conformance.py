@@ -108,6 +108,14 @@ def test_the_time_budget_of_each_case_can_be_set(grain):
     assert "argument --budget" in done.stderr
 
 
+def test_checks_beyond_the_budget_are_counted_as_not_run_with_advice(grain):
+    done = grain("[2, 4]", "twice", "--budget", "0.001")
+    assert done.returncode == 1
+    assert "twice: 0 checks failed, " in done.stdout
+    assert " not run, metadata and 1 case checked. Start with:" in done.stdout
+    assert "fix: Raise the case's budget" in done.stdout
+
+
 def test_a_call_that_holds_the_interpreter_ends_the_command_with_its_stack(grain):
     endless = "import re; re.match('(a+)+$', 'a' * 60 + 'b')"
     work = f"[2, 4])\n\ndef stuck(self, element):\n    {endless}\n\nTwice.map = stuck\nstr("

@@ -24,6 +24,9 @@ _BUDGET_FIX = (
     "Raise the case's budget (`grain conformance --budget`), or make the case smaller or faster."
 )
 
+_SHORTEST_HANG = 0.5
+"""Seconds that a call must have lasted, at least, to be taken to hang at the end of a budget."""
+
 
 def run(case: Case) -> Report:
     """Run every check of the case's kind and report the outcomes; a faulty source never raises.
@@ -194,9 +197,8 @@ def _run(check: Check, subject: Subject, rest: float) -> None:
     case = subject.case
     is_own_limit = case.check_timeout < rest
     limit = case.check_timeout if is_own_limit else rest
-    watch_from = None
-    if not is_own_limit and subject.longest_check < rest:
-        watch_from = min(rest / 2, rest - subject.longest_check)
+    patience = max(subject.longest_check, rest / 2, _SHORTEST_HANG)
+    watch_from = None if is_own_limit or patience >= rest else rest - patience
     try:
         call_with_limit(check.function, subject, limit, watch_from)
     except TimeLimitError as error:

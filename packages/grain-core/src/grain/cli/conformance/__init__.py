@@ -20,8 +20,9 @@ _time_limit = LazyModule("grain.testing.time_limit")
 _matrix = LazyModule("grain.cli.conformance.matrix")
 
 _DEPENDENCIES = ("lowest", "latest")
+_LEAST_GRACE_SECONDS = 5.0
 _MOST_GRACE_SECONDS = 10.0
-"""Seconds after the budget of a case in which a check that hangs may still be reported as such."""
+"""Seconds after the budget of a case in which a check that is out of time may still be reported as such."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         cases = [_with_budget(case, arguments.budget) for case in cases]
     reports = []
     for case in cases:
-        grace = min(case.check_timeout, _MOST_GRACE_SECONDS)
+        grace = max(_LEAST_GRACE_SECONDS, min(case.check_timeout, _MOST_GRACE_SECONDS))
         with _time_limit.end_process_after(case.budget + grace):
             report = _testing.run(case)
         print(report.table(), end="\n\n", flush=True)
