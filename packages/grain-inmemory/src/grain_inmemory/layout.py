@@ -357,9 +357,10 @@ def _check_arrays(kind: Any, arrays: Arrays, *, check_elements: bool) -> None:
             fits = all(array.ndim > 0 for array in arrays.values())
             fits = fits and len({len(array) for array in arrays.values()}) == 1
         case "mixed":
-            fits = [(name, array.dtype, array.ndim) for name, array in arrays.items()] == [
-                ("tags", np.uint8, 1), ("ends", np.int64, 1), ("bytes", np.uint8, 1)
-            ] and len(arrays["tags"]) == len(arrays["ends"])  # fmt: skip
+            types = {name: array.dtype for name, array in arrays.items()}
+            fits = types == {"tags": np.uint8, "ends": np.int64, "bytes": np.uint8}
+            fits = fits and all(array.ndim == 1 for array in arrays.values())
+            fits = fits and len(arrays["tags"]) == len(arrays["ends"])
         case _:
             raise ValueError(f"its kind is {kind!r:.100}")
     if not fits:
