@@ -111,7 +111,7 @@ def test_the_sentence_says_what_one_more_worker_gives():
 
 
 def test_no_worker_is_advised_where_all_processors_are_used():
-    assert "use all 2 processors" in sample_statistics(processors=2).verdict.advice
+    assert "2 workers on 2 processors" in sample_statistics(processors=2).verdict.advice
 
 
 def test_the_gain_of_workers_is_bounded_by_what_the_consumer_does():

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 # An element that takes longer is not limited by the overhead of handing it out.
 _HANDING_OUT_SECONDS = 100e-6
 MOST_HEADROOM = 100.0
+# A load above this many times the processors says no more.
+_MOST_CONTENTION = 2.0
 
 BATCHING = ("batch", "rebatch", "shard_batches", "unbatch")
 BOUNDARY = ("to_iter_dataset",)
@@ -81,6 +83,25 @@ def unit_groups(stats: PipelineStatistics) -> list[UnitGroup]:
     return [group for group in groups if group.seconds > 0]
 
 
+def measured_part(stats: PipelineStatistics, group: UnitGroup) -> UnitGroup:
+    """Return a group without the work of the warm-up, in proportion to its work.
+
+    The measured time starts after the warm-up, and starts again after `set_state`. The consumer's thread
+    computes while the consumer waits, and other units compute while the measured time passes.
+    """
+    most = stats.wait.total_seconds if group.place == "consumer" else total_seconds(stats)
+    if group.seconds <= most:
+        return group
+    part = most / group.seconds
+    return dataclasses.replace(
+        group,
+        seconds=most,
+        node_seconds={node: seconds * part for node, seconds in group.node_seconds.items()},
+        transport_seconds=group.transport_seconds * part,
+        cpu_seconds=group.cpu_seconds * part,
+    )
+
+
 def _group_of(place: str, workers: Sequence[WorkerStatistics]) -> UnitGroup:
     node_seconds: dict[int, float] = {}
     for worker in workers:
@@ -101,6 +122,12 @@ def _group_of(place: str, workers: Sequence[WorkerStatistics]) -> UnitGroup:
 def total_seconds(stats: PipelineStatistics) -> float:
     """Return the time that was measured: the waits and the work of the consumer."""
     return stats.wait.total_seconds + stats.consumer_busy_seconds
+
+
+def contention(stats: PipelineStatistics) -> float:
+    """Return how many threads share a processor: where programs compete, computing also means waiting."""
+    load = (stats.load_average or 0.0) / (stats.processors or 1)
+    return min(max(1.0, load), _MOST_CONTENTION)
 
 
 def called(node: NodeStatistics) -> str:

@@ -13,7 +13,7 @@ import statistics as means
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from grain.observe.advice import ADVICE
+from grain.observe.advice import ADVICE, WORTHWHILE, small_gain_advice
 from grain.observe.unit_groups import (
     BATCHING,
     BOUNDARY,
@@ -21,6 +21,8 @@ from grain.observe.unit_groups import (
     UnitGroup,
     bounded,
     called,
+    contention,
+    measured_part,
     total_seconds,
     unit_groups,
 )
@@ -36,8 +38,6 @@ _SKEW = 2.5
 _SKEW_SECONDS = 0.05
 # Threads that use the processor for a larger share of their time contend for the interpreter lock.
 _CPU_BOUND = 0.4
-# A load above this many times the processors says no more.
-_MOST_CONTENTION = 2.0
 # Threads that use more processors than this do not contend for the lock.
 _PARALLEL = 1.3
 # A component of a mixture whose elements cost so many times those of the others starves it.
@@ -92,6 +92,10 @@ def find_verdict(stats: PipelineStatistics) -> Verdict:
     if not groups:
         return _unknown("The time of the nodes was not measured.", "Read more elements.")
     limit = max(groups, key=lambda group: group.seconds)
+    # The one that is busy the longest is found by all of its time, which includes the warm-up.
+    place = groups.index(limit)
+    groups = [measured_part(stats, group) for group in groups]
+    limit = groups[place]
     skewed = _skewed_worker(stats) if limit.place == "workers" else None
     if skewed is not None:
         return skewed
@@ -202,14 +206,17 @@ def _node(stats: PipelineStatistics, limit: UnitGroup, groups: list[UnitGroup]) 
         kind = "mixture"
     elif contends:
         kind = "gil"
-    advice = ADVICE[kind](stats, node, limit, groups)
+    advice: str | None = None
+    if headroom < WORTHWHILE:
+        advice = small_gain_advice(stats, limit, groups, seconds)
+    if advice is None:
+        advice = ADVICE[kind](stats, node, limit, groups)
     wasteful = _wasteful_filter(stats, number)
     if wasteful is not None:
         advice += (
             f" {called(wasteful)} drops {_percent(wasteful.dropped_share)} of these elements later: filter "
             "first, if it can."
         )
-    where = {"consumer": "the pipeline's time", "threads": "thread time", "workers": "worker time"}
     subject = name if starved is None else f"{name}, in component {starved} of the mixture,"
     return Verdict(
         kind=kind,
@@ -217,9 +224,21 @@ def _node(stats: PipelineStatistics, limit: UnitGroup, groups: list[UnitGroup]) 
         share=share,
         headroom=headroom,
         advice=advice,
-        sentence=f"{subject} takes {_percent(share)} of {where[limit.place]}; without it, throughput would "
+        sentence=f"{subject} takes {_share_text(stats, limit, seconds)}; without it, throughput would "
         f"be {'about' if headroom < MOST_HEADROOM else 'more than'} {_factor(headroom)}. {advice}",
     )
+
+
+def _share_text(stats: PipelineStatistics, limit: UnitGroup, seconds: float) -> str:
+    """Return which share of which time a node of the limiting group takes."""
+    share = _percent(limit.share(seconds))
+    if limit.place == "threads":
+        return f"{share} of thread time"
+    if limit.place == "workers":
+        return f"{share} of worker time"
+    if stats.wait_share >= 0.5:
+        return f"{share} of the pipeline's time"
+    return f"{share} of the {_percent(stats.wait_share)} of the time that the consumer waits"
 
 
 def _kind_of(node: NodeStatistics) -> str:
@@ -263,10 +282,8 @@ def _contends_for_lock(stats: PipelineStatistics, limit: UnitGroup, kind: str) -
     total = total_seconds(stats)
     busy = limit.seconds * limit.units
     # Where other programs use the processors too, threads wait for those as well.
-    contention = (stats.load_average or 0.0) / (stats.processors or 1)
-    contention = min(max(1.0, contention), _MOST_CONTENTION)
     parallel = limit.cpu_seconds / total if total else 0.0
-    is_cpu_bound = limit.cpu_seconds * contention > _CPU_BOUND * min(total, busy)
+    is_cpu_bound = limit.cpu_seconds * contention(stats) > _CPU_BOUND * min(total, busy)
     return is_cpu_bound and parallel < _PARALLEL
 
 
