@@ -125,6 +125,47 @@ def test_the_gain_of_workers_is_bounded_by_what_the_consumer_does():
     assert verdict.headroom == pytest.approx(11.3 / 5.3)
 
 
+def test_no_gain_exceeds_the_share_of_the_time_that_is_removed():
+    nodes = [SOURCE, Node("map", 4.5, "decode"), Node("batch", 3.0)]
+    stats = planted_statistics(nodes, "workers", bytes=1000)
+    # The workers also have times in which they neither compute nor send.
+    idle = dataclasses.replace(stats, wait=WaitStatistics(count=999, total_seconds=10.0))
+    verdict = idle.verdict
+    assert verdict.node == 1
+    assert verdict.headroom == pytest.approx(1 / (1 - verdict.share))
+
+
+def test_workers_that_lose_their_processor_between_operations_compute_what_they_compute():
+    nodes = [SOURCE, Node("map", 4.0, "decode", cpu=0.9), Node("batch", 0.4)]
+    stats = planted_statistics(nodes, "workers", bytes=1000)
+    assert stats.verdict.share == pytest.approx(4.0 / 4.6)
+    workers = tuple(
+        dataclasses.replace(worker, busy_seconds=2 * worker.busy_seconds)
+        for worker in stats.workers
+    )
+    assert dataclasses.replace(stats, workers=workers).verdict.share == pytest.approx(4.0 / 4.6)
+
+
+def test_workers_that_lose_their_processor_still_send_more_than_they_compute():
+    nodes = [SOURCE, Node("map", 1.0, "f", cpu=0.9), Node("mp_prefetch", 0.5)]
+    stats = planted_statistics(nodes, "workers", transport_seconds=2.0)
+    workers = tuple(
+        dataclasses.replace(worker, busy_seconds=10 * worker.busy_seconds)
+        for worker in stats.workers
+    )
+    assert dataclasses.replace(stats, workers=workers).verdict.kind == "transport"
+
+
+@pytest.mark.parametrize(
+    ("wait", "words"), [(1.0, "about 20 times as many"), (0.01, "more than 100 times as many")]
+)
+def test_how_much_faster_the_consumer_could_be_served(wait, words):
+    stats = planted_statistics([SOURCE, BATCH], "inline", consumer_seconds=20 - wait)
+    waits = WaitStatistics(count=999, total_seconds=wait)
+    sentence = dataclasses.replace(stats, wait=waits).verdict.sentence
+    assert f"could deliver {words} elements" in sentence
+
+
 def test_a_filter_that_wastes_the_work_below_it_is_mentioned():
     nodes = [SOURCE, Node("map", 9.0, "decode"), Node("filter", 0.1, "keep", 900, dropped=8100)]
     nodes[2] = dataclasses.replace(nodes[2], parents=None, elements=900)

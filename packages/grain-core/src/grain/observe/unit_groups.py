@@ -119,6 +119,29 @@ def _group_of(place: str, workers: Sequence[WorkerStatistics]) -> UnitGroup:
     )
 
 
+def with_preemption(stats: PipelineStatistics, group: UnitGroup) -> UnitGroup:
+    """Return a group whose nodes bear the time that workers waited for a processor between nodes.
+
+    A worker that competes for a processor may lose it in any line, and most lines that compute are those of
+    nodes.
+    """
+    work = sum(group.node_seconds.values())
+    if group.place != "workers" or not work:
+        return group
+    cpu_of_nodes = sum(
+        seconds * (node.cpu_seconds or 0.0) / node.self_seconds
+        for number, seconds in group.node_seconds.items()
+        if (node := stats.node(number)).self_seconds
+    )
+    outside = group.seconds * group.units - group.transport_seconds - work
+    waiting = outside - max(0.0, group.cpu_seconds - cpu_of_nodes)
+    if not cpu_of_nodes or waiting <= 0:
+        return group
+    part = 1 + waiting / work
+    node_seconds = {number: seconds * part for number, seconds in group.node_seconds.items()}
+    return dataclasses.replace(group, node_seconds=node_seconds)
+
+
 def total_seconds(stats: PipelineStatistics) -> float:
     """Return the time that was measured: the waits and the work of the consumer."""
     return stats.wait.total_seconds + stats.consumer_busy_seconds

@@ -25,6 +25,7 @@ from grain.observe.unit_groups import (
     measured_part,
     total_seconds,
     unit_groups,
+    with_preemption,
 )
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def find_verdict(stats: PipelineStatistics) -> Verdict:
         return skewed
     if _is_transport(stats, limit):
         return _transport(stats, limit, groups)
+    groups[place] = limit = with_preemption(stats, limit)
     return _node(stats, limit, groups)
 
 
@@ -111,7 +113,7 @@ def _unknown(finding: str, advice: str) -> Verdict:
 def _consumer(stats: PipelineStatistics) -> Verdict:
     share = 1 - stats.wait_share
     ratio = 1 / max(stats.wait_share, 1 / MOST_HEADROOM)
-    amount = f"{ratio:.0f}" if ratio < MOST_HEADROOM else f"more than {MOST_HEADROOM:.0f}"
+    amount = "about" if ratio < MOST_HEADROOM else "more than"
     advice = "Make the work between `next()` calls faster; the pipeline needs no change."
     return Verdict(
         kind="consumer",
@@ -119,7 +121,7 @@ def _consumer(stats: PipelineStatistics) -> Verdict:
         headroom=1.0,
         advice=advice,
         sentence=f"The consumer takes {_percent(share)} of the time and hardly waits: the pipeline could "
-        f"deliver about {amount} times as many elements. {advice}",
+        f"deliver {amount} {ratio:.0f} times as many elements. {advice}",
     )
 
 
@@ -261,7 +263,10 @@ def _kind_of(node: NodeStatistics) -> str:
 def _headroom(
     stats: PipelineStatistics, limit: UnitGroup, groups: list[UnitGroup], removed: float
 ) -> float:
-    """Return the factor of throughput without an amount of work of the limiting group."""
+    """Return the factor of throughput without an amount of work of the limiting group.
+
+    Time in which no unit worked, as between two tasks, is taken to shrink like the work does, not to vanish.
+    """
     total = total_seconds(stats)
     if limit.place == "consumer":
         remaining = total - min(removed, stats.wait.total_seconds)
@@ -272,6 +277,7 @@ def _headroom(
             stats.consumer_busy_seconds + inline,
             *(group.seconds for group in groups if group is not limit),
         )
+        remaining = max(remaining, total * (1 - limit.share(removed)))
     return bounded(total / max(remaining, total / MOST_HEADROOM))
 
 
