@@ -33,6 +33,9 @@ class ConsumerClock:
     Args:
         clock: Returns the time in nanoseconds.
         step: The nanoseconds of a `next()` that takes an element of a chunk.
+
+    Attributes:
+        is_warming_up: Whether the next element is the first after a start or `set_state`.
     """
 
     def __init__(
@@ -55,7 +58,7 @@ class ConsumerClock:
         self._waits: list[int] = []
         self._by_bits = [0] * (_MOST_BITS + 1)
         self._count = 0
-        self._is_warming_up = True
+        self.is_warming_up = True
         self._entered = 0
         self._in_hand = 0
         self._random = random.Random(0)
@@ -64,7 +67,7 @@ class ConsumerClock:
     def enter(self) -> None:
         """Note that the consumer calls `next()`."""
         now = self._entered = self._clock()
-        if not self._is_warming_up:
+        if not self.is_warming_up:
             busy, steps, taken = self._between(now, 0)
             self.busy += busy
             self.waiting += steps
@@ -90,8 +93,8 @@ class ConsumerClock:
         self._by_bits[_bits(wait)] += 1
         if self.first is None:
             self.first = self.ended
-        if self._is_warming_up:
-            self._is_warming_up = False
+        if self.is_warming_up:
+            self.is_warming_up = False
             self.warm_ups += 1
             self.warm_up += wait
         else:
@@ -106,7 +109,7 @@ class ConsumerClock:
         """Note that a state is set: `untaken` elements are discarded, and the next is a warm-up."""
         self.delivered -= untaken
         self._in_hand = 0
-        self._is_warming_up = True
+        self.is_warming_up = True
 
     def _keep(self, wait: int) -> None:
         self._count += 1
@@ -265,6 +268,9 @@ def _timed_chunk(method: Callable[[Any], None]) -> Callable[[Any], None]:
         recorder.is_consumer = True
         recorder.reset()
         clock.enter()
+        is_warm_up = clock.is_warming_up
+        if is_warm_up:
+            recorder.start_warm_up()
         try:
             method(self)
         except StopIteration:
@@ -273,6 +279,9 @@ def _timed_chunk(method: Callable[[Any], None]) -> Callable[[Any], None]:
         except BaseException:
             clock.leave(0)
             raise
+        finally:
+            if is_warm_up:
+                recorder.end_warm_up()
         clock.leave(len(self._chunk.elements))
 
     return _start_chunk
@@ -285,6 +294,9 @@ def _timed_next(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
         recorder.is_consumer = True
         recorder.reset()
         clock.enter()
+        is_warm_up = clock.is_warming_up
+        if is_warm_up:
+            recorder.start_warm_up()
         try:
             element = method(self)
         except StopIteration:
@@ -293,6 +305,9 @@ def _timed_next(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
         except BaseException:
             clock.leave(0)
             raise
+        finally:
+            if is_warm_up:
+                recorder.end_warm_up()
         clock.leave(1)
         return element
 

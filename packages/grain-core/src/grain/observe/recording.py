@@ -49,6 +49,7 @@ class NodeCounters:
         "queue_samples",
         "received",
         "returned",
+        "returned_in_warm_up",
         "sampled_bytes",
         "sampled_elements",
         "waited_for_consumer",
@@ -65,6 +66,7 @@ class NodeCounters:
         self.waited_for_consumer = 0
         self.received = 0
         self.returned = 0
+        self.returned_in_warm_up = 0
         self.dropped = 0
         self.sampled_elements = 0
         self.sampled_bytes = 0
@@ -156,6 +158,16 @@ class ThreadRecorder:
         """Forget frames that are open: an interrupt may have come before one was closed."""
         self.node = None
         self.received = self._inside = self._waited = self._cpu_inside = 0
+
+    def start_warm_up(self) -> None:
+        """Note that elements are part of the warm-up from now on."""
+        for counters in self.counters.values():
+            counters.returned_in_warm_up -= counters.returned
+
+    def end_warm_up(self) -> None:
+        """Note that the warm-up that `start_warm_up` started has ended."""
+        for counters in self.counters.values():
+            counters.returned_in_warm_up += counters.returned
 
     def open(self, node: int) -> Frame:
         """Open a frame of a node; pass the result to `close`."""

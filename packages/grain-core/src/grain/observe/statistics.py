@@ -68,6 +68,7 @@ class NodeStatistics:
         length: The number of its elements; None where unknown or unlimited.
         elements_in: The number of elements it received from its parents.
         elements_out: The number of elements it returned.
+        warm_up_elements: How many of these it returned in the consumer's thread during the warm-up.
         dropped: The number of elements it dropped.
         bytes_out: The bytes of the arrays it returned, extrapolated from a sample.
         self_seconds: The time of its own work.
@@ -87,6 +88,7 @@ class NodeStatistics:
     length: int | None = None
     elements_in: int = 0
     elements_out: int = 0
+    warm_up_elements: int = 0
     dropped: int = 0
     bytes_out: int = 0
     self_seconds: float = 0.0

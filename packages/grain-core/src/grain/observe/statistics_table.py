@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from grain.observe.warm_up import is_mostly_warm_up
+
 if TYPE_CHECKING:
     from grain.observe.statistics import PipelineStatistics
 
@@ -74,8 +76,7 @@ def _summary(stats: PipelineStatistics) -> list[str]:
     wait = stats.wait
     lines = [
         f"{stats.elements:,} elements in {seconds_text(stats.elapsed_seconds)} "
-        f"({rate_text(stats.throughput)} per second after the first, which took "
-        f"{seconds_text(stats.setup_seconds)}), executor: {stats.executor}",
+        f"({_rate(stats)}), executor: {stats.executor}",
         f"consumer waits {stats.wait_share:.0%} of its time: p50 {seconds_text(wait.p50)}, "
         f"p95 {seconds_text(wait.p95)}, p99 {seconds_text(wait.p99)}",
     ]
@@ -90,6 +91,18 @@ def _summary(stats: PipelineStatistics) -> list[str]:
             + (f", {restarts} restarts" if restarts else "")
         )
     return lines
+
+
+def has_rate(stats: PipelineStatistics) -> bool:
+    """Return whether enough elements were measured to tell how many there are per second."""
+    return bool(stats.wait.count) and not is_mostly_warm_up(stats)
+
+
+def _rate(stats: PipelineStatistics) -> str:
+    first = seconds_text(stats.setup_seconds)
+    if not has_rate(stats):
+        return f"the first took {first}, too few to tell the rate"
+    return f"{rate_text(stats.throughput)} per second after the first, which took {first}"
 
 
 def _shortened(name: str) -> str:

@@ -112,6 +112,7 @@ def node_statistics(measured: Measured) -> tuple[NodeStatistics, ...]:
                 length=node.length,
                 elements_in=received if node.parents else 0,
                 elements_out=out,
+                warm_up_elements=min(out, counters.returned_in_warm_up),
                 dropped=max(0, counters.dropped),
                 bytes_out=size,
                 self_seconds=counters.working / 1e9,

@@ -27,6 +27,7 @@ from grain.observe.unit_groups import (
     unit_groups,
     with_preemption,
 )
+from grain.observe.warm_up import is_mostly_warm_up
 
 if TYPE_CHECKING:
     from grain.observe.statistics import NodeStatistics, PipelineStatistics, WorkerStatistics
@@ -86,6 +87,12 @@ def find_verdict(stats: PipelineStatistics) -> Verdict:
     if not stats.wait.count:
         return _unknown(
             "Only the first element was measured, which includes the start.", "Read more elements."
+        )
+    if is_mostly_warm_up(stats):
+        return _unknown(
+            "Most of the measured elements were computed with the first one, so the sample is too small to "
+            "tell what limits the pipeline.",
+            "Read more elements.",
         )
     if stats.wait_share < _CONSUMER_WAITS:
         return _consumer(stats)

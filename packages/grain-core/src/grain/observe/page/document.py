@@ -12,7 +12,7 @@ from grain.observe.page.markup import Markup, escape, join, tag
 from grain.observe.page.preview import counted, shortened
 from grain.observe.page.time_views import consumer_view, has_tracks, workers_view
 from grain.observe.statistics import PipelineStatistics
-from grain.observe.statistics_table import bytes_text, seconds_text
+from grain.observe.statistics_table import bytes_text, has_rate, seconds_text
 from grain.version import __version__
 
 # Even if data could break out of its element, a browser would load and run nothing.
@@ -176,7 +176,9 @@ def _with_code(sentence: str) -> Markup:
 def _tiles(stats: PipelineStatistics) -> Markup:
     rate = stats.throughput
     tiles = [
-        ("throughput", f"{rate:,.4g}" if rate < 1000 else f"{rate:,.0f}", "elements/s"),
+        ("throughput", f"{rate:,.4g}" if rate < 1000 else f"{rate:,.0f}", "elements/s")
+        if has_rate(stats)
+        else ("throughput", "unknown", "too few elements"),
         ("the consumer waits", percent(stats.wait_share), "of its time"),
         ("wait p95", seconds_text(stats.wait.p95), ""),
         ("elements", f"{stats.elements:,}", f"in {seconds_text(stats.elapsed_seconds)}"),

@@ -11,7 +11,7 @@ from grain.observe.page.markup import visible
 from grain.observe.page.page_graph import PageNode
 from grain.observe.page.preview import counted, safe_repr, shortened
 from grain.observe.statistics import PipelineStatistics
-from grain.observe.statistics_table import bytes_text, rate_text, seconds_text
+from grain.observe.statistics_table import bytes_text, has_rate, rate_text, seconds_text
 
 _BAR = 12
 _NAME = 60
@@ -114,9 +114,14 @@ def _merge(row: LaneRow, lanes: int) -> str:
 def _consumer(stats: PipelineStatistics) -> list[str]:
     wait = stats.wait
     size = f", {bytes_text(stats.bytes)}" if stats.bytes else ""
+    rate = (
+        f"{rate_text(stats.throughput)} per second"
+        if has_rate(stats)
+        else "too few to tell the rate"
+    )
     lines = [
         f"{counted(stats.elements, 'element')}{size} in {seconds_text(stats.elapsed_seconds)}: "
-        f"{rate_text(stats.throughput)} per second, executor {stats.executor}",
+        f"{rate}, executor {stats.executor}",
         f"consumer waits {percent(stats.wait_share)} of its time: p50 {seconds_text(wait.p50)}, "
         f"p95 {seconds_text(wait.p95)}, p99 {seconds_text(wait.p99)}; "
         f"{seconds_text(stats.setup_seconds)} until the first element",
