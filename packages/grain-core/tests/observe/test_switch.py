@@ -275,6 +275,25 @@ def test_iterators_that_another_thread_creates_in_the_block_are_observed():
     assert observation.stats().elements == 10
 
 
+def test_what_a_dataset_a_block_and_a_setting_request_is_joined():
+    mode = grain.experimental.ExecutionTrackingMode.STAGE_TIMING
+    options = grain.experimental.DatasetOptions(execution_tracking_mode=mode)
+    ds = grain.MapDataset.range(4).to_iter_dataset(INLINE)
+    timed = grain.experimental.WithOptionsIterDataset(ds, options)
+    iterator = iter(timed)
+    assert len(list(iterator)) == 4
+    assert not iterator.stats().spans
+    with grain.config.override(py_debug_mode=True):
+        iterator = iter(timed)
+        assert len(list(iterator)) == 4
+    assert iterator.stats().spans
+    with grain.observing(name="block", trace=True):
+        iterator = iter(ds.observe(name="own"))
+        assert len(list(iterator)) == 4
+    assert iterator.stats().spans
+    assert iterator.stats().name == "own"
+
+
 def test_blocks_nest():
     with grain.observing(name="outer") as outer:
         with grain.observing(name="inner") as inner:

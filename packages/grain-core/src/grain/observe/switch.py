@@ -171,13 +171,19 @@ def _observe(dataset: Any) -> Any:
 
 
 def _options_for(dataset: Any, block: ObservedBlock | None) -> ObservationOptions | None:
-    for node in in_order(dataset):
-        if node.observation_options is not None:
-            found: ObservationOptions = node.observation_options
-            return found
+    """Return the options that the dataset, the block and the settings request together."""
+    requested = [
+        node.observation_options
+        for node in in_order(dataset)
+        if node.observation_options is not None
+    ]
     if block is not None:
-        return block.options
-    for request in _requests:
-        if (options := request(dataset)) is not None:
-            return options
-    return ObservationOptions() if config.observe else None
+        requested.append(block.options)
+    requested += [options for request in _requests if (options := request(dataset)) is not None]
+    if not requested:
+        return ObservationOptions() if config.observe else None
+    # A timeline for one of them, such as the table that a setting logs, is recorded whatever the others are.
+    return ObservationOptions(
+        name=next((options.name for options in requested if options.name is not None), None),
+        trace=any(options.trace for options in requested),
+    )
