@@ -66,7 +66,8 @@ class NodeStatistics:
         location: Where it runs: `consumer`, `threads`, `workers` or `stream` (one worker reads it all).
         spec: The shapes and types of its elements as text; None where unknown without reading.
         length: The number of its elements; None where unknown or unlimited.
-        elements_in: The number of elements it received from its parents.
+        elements_in: The number of elements it received from its parents; 0 for a source, and where it was not
+            counted.
         elements_out: The number of elements it returned.
         warm_up_elements: How many of these it returned in the consumer's thread during the warm-up.
         dropped: The number of elements it dropped.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -79,13 +80,20 @@ def node_statistics(measured: Measured) -> tuple[NodeStatistics, ...]:
     returned: dict[int, int] = {}
     nbytes: dict[int, int] = {}
     places: dict[int, str] = {}
+    readers = collections.Counter(parent for node in measured.nodes for parent in node.parents)
     for node in _in_order(measured.nodes):
         counters = NodeCounters()
         for source in (measured.local, measured.remote):
             if node.number in source:
                 counters.add(source[node.number].values())
         inputs = sum(returned.get(parent, 0) for parent in node.parents)
+        place = places[node.number] = _place(node, measured, places)
         received = counters.received or inputs
+        if any(places[parent] != place for parent in node.parents):
+            # Frames count what was read in the same thread; the rest came from other units. What a node
+            # with several readers returned is not counted for each of them.
+            is_shared = any(readers[parent] > 1 for parent in node.parents)
+            received = 0 if is_shared else max(received, inputs)
         # The library reads some nodes, such as `to_iter_dataset`, without calling them.
         out = counters.returned if counters.calls and counters.returned else None
         if out is None:
@@ -98,7 +106,6 @@ def node_statistics(measured: Measured) -> tuple[NodeStatistics, ...]:
         if not size and len(node.parents) == 1 and out == inputs:
             size = nbytes.get(node.parents[0], 0)
         nbytes[node.number] = size
-        places[node.number] = _place(node, measured, places)
         samples = counters.queue_samples
         found.append(
             NodeStatistics(
@@ -107,7 +114,7 @@ def node_statistics(measured: Measured) -> tuple[NodeStatistics, ...]:
                 name=node.name,
                 function=node.function,
                 parents=node.parents,
-                location=places[node.number],
+                location=place,
                 spec=node.spec,
                 length=node.length,
                 elements_in=received if node.parents else 0,
