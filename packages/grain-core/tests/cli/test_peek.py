@@ -40,6 +40,20 @@ def test_the_first_elements_are_shown_with_index_path_type_and_value(rows, capsy
     ]
 
 
+def test_a_long_key_leaves_room_for_types_and_values(lines, folder, capsys) -> None:
+    long = {"a_key_" * 30 + "end": 3, "text": "x" * 9, "n" * 30: "y" * 200}
+    Path("long.lines").write_text(f"{long!r}\n")
+    assert main(["peek", "long.lines"]) == 0
+    first, second, third = capsys.readouterr().out.splitlines()[3:]
+    assert first.startswith("  a_key_a_key_")
+    assert "…" in first
+    assert first.split()[0].endswith("end")
+    assert first.split()[1:] == ["int", "3"]
+    assert second.split()[1:] == ["str[9]", f"'{'x' * 9}'"]
+    assert third.startswith(f"  {'n' * 30} ")
+    assert all(len(line) <= 120 for line in (first, second, third))
+
+
 def test_five_elements_are_shown_by_default(rows, capsys) -> None:
     assert main(["peek", rows]) == 0
     indices = [line for line in capsys.readouterr().out.splitlines() if line.startswith("[")]

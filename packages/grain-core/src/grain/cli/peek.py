@@ -23,6 +23,8 @@ else:
     pipeline_reader = LazyModule("grain.cli.pipeline_reader")
 
 _WIDTH_IN_PIPES = 120
+# Paths are not cut to fewer characters.
+_LEAST_PATH = 12
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -172,9 +174,21 @@ def _width() -> int:
 def _as_table(element: Any, width: int) -> str:
     rows = [_indented(leaf) for leaf in leaves_of(element)]
     text = table(rows[0], rows[1:])
+    if max(map(len, text.splitlines())) > width:  # A long key leaves room for types and values.
+        most = max(_LEAST_PATH, width // 3)
+        rows = [(_shortened(row[0], most), *row[1:]) if len(row) > 2 else row for row in rows]
+        text = table(rows[0], rows[1:])
     return "\n".join(
         line if len(line) <= width else f"{line[: width - 1]}…" for line in text.splitlines()
     )
+
+
+def _shortened(path: str, most: int) -> str:
+    """Return a path of at most `most` characters, without its middle if it is longer."""
+    if len(path) <= most:
+        return path
+    end = most // 3
+    return f"{path[: most - end - 1]}…{path[-end:]}"
 
 
 def _indented(leaf: Leaf) -> tuple[str, ...]:
