@@ -238,6 +238,14 @@ def test_signals_are_waveforms(signal):
     assert f"Signal of {signal.size:,} values" in dict(parsed.attributes)["aria-label"]
 
 
+def test_a_batch_of_signals_says_how_many_are_drawn():
+    batch = render(np.zeros((4, 4000), np.float32))
+    assert batch.count("<polygon") == 2
+    assert "2 of 4 signals shown" in batch
+    for whole in ((2, 4000), (4000, 2), (4000,)):
+        assert "shown" not in render(np.zeros(whole, np.float32))
+
+
 def test_stereo_has_two_waveforms():
     assert tags(np.zeros((16_000, 2), np.float32)).count("svg") == 2
     assert tags(np.zeros((2, 16_000), np.float32)).count("svg") == 2

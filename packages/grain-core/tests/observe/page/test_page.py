@@ -9,7 +9,7 @@ import pytest
 
 import grain
 from grain.observe.page.content import PageContent, Sample
-from grain.observe.page.document import document, live_parts, shape_of
+from grain.observe.page.document import document, live_parts, resource, shape_of
 from grain.observe.page.page_graph import PageNode, graph_of_statistics
 from grain.observe.page.text_view import text_view
 from grain.observe.statistics import PipelineStatistics
@@ -81,6 +81,16 @@ def test_the_verdict_the_figures_and_the_bottleneck_are_shown():
         assert part in text
     assert content.bottleneck == 2
     assert 'class="row lane-0 bottleneck" id="node-2"' in document(content)
+
+
+def test_figures_are_named_where_headings_are_not_shown_or_read_aloud():
+    text = Tags(document(measured_page())).text
+    for figure in ("6,400 elements", "2.72 ms per element", "91% of the time"):
+        assert figure in text
+    assert "20 elements" in Tags(pipeline()._repr_html_()).text
+    style = resource("style.css")
+    hidden, phone = style.index(".grain .hidden, .grain .unit {"), style.index("max-width: 720px")
+    assert hidden < phone < style.index(".grain .unit { position: static;")
 
 
 def test_only_the_bottleneck_is_marked():

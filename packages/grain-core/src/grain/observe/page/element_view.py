@@ -168,6 +168,12 @@ class ElementView:
             return self._images(array, layout, label)
         if channels := signals(array):
             notes = [label, numbers_note(array)]
+            if (
+                channels[0].size == array.shape[-1]
+                and len(array) > len(channels)
+                and array.ndim == 2
+            ):
+                notes.append(f"{len(channels)} of {len(array):,} signals shown")
             waves = [waveform(channel) for channel in channels]
             return tag("figure", *waves, tag("figcaption", " · ".join(filter(None, notes))))
         if array.dtype.kind in "US" and array.ndim == 1:

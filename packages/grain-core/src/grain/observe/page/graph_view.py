@@ -112,7 +112,13 @@ def _chips(node: PageNode, content: PageContent) -> Markup:
 
 
 def _length(node: PageNode) -> Markup:
-    return tag("div", with_separators(node.length), class_="number")
+    text = with_separators(node.length)
+    return tag("div", text, _unit("elements") if text[-1:].isdecimal() else "", class_="number")
+
+
+def _unit(text: str) -> Markup:
+    """Return what a figure counts: shown where there is no room for headings, and always read aloud."""
+    return tag("span", f" {text}", class_="unit")
 
 
 def with_separators(text: str) -> str:
@@ -137,6 +143,7 @@ def node_figures(node: PageNode, content: PageContent) -> Markup:
     count = tag(
         "div",
         f"{measured.elements_out:,}",
+        _unit("element" if measured.elements_out == 1 else "elements"),
         tag("small", dropped) if dropped else "",
         class_="number",
     )
@@ -148,10 +155,11 @@ def node_figures(node: PageNode, content: PageContent) -> Markup:
     return join(
         [
             count,
-            tag("div", seconds_text(each), class_="number"),
+            tag("div", seconds_text(each), _unit("per element"), class_="number"),
             tag(
                 "div",
-                tag("span", percent(share)),
+                tag("span", percent(share), class_="percent"),
+                _unit("of the time"),
                 meter,
                 class_="share",
             ),
