@@ -12,8 +12,10 @@ import argparse
 import collections
 import importlib
 import json
+import os
 import pathlib
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -52,6 +54,7 @@ class Side:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            start_new_session=True,
         )
         assert process.stdout is not None
         # Imports take long on a machine that does other work.
@@ -80,9 +83,10 @@ class Side:
         return json.loads(line)
 
     def close(self) -> None:
-        """End the process."""
+        """End the process and its workers, which would keep its pipes open."""
         if self._process is not None:
-            self._process.kill()
+            # Not reaped yet, so the group still has its number.
+            os.killpg(self._process.pid, signal.SIGKILL)
             self._process.communicate()
             self._process = None
 

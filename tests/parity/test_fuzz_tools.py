@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from . import program_differences, wrong_call_differences
+from . import fuzz, program_differences, wrong_call_differences
 from .program_differences import Found, expected_row, first_difference
 from .program_results import observe_program, resume_program
 from .programs import programs_of
@@ -146,3 +146,16 @@ def test_wrong_calls_are_observed_alike_twice_and_differ_where_they_should() -> 
     changed = {**calls, name: _error("TypeError", "batch_size must be an integer")}
     assert [line.partition(":")[0] for line in differences(calls, changed)] == [name]
     assert [line.partition(":")[0] for line in differences(changed, calls)] == [name]
+
+
+def test_a_side_that_does_not_answer_ends_with_its_workers(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    # The worker keeps the output open, as workers of the reference do that compute for ever.
+    python.write_text("#!/bin/sh\necho ready\nsleep 100000 &\nwait\n")
+    python.chmod(0o700)
+    monkeypatch.setattr(fuzz, "_PATIENCE", 0.1)
+    side = fuzz.Side(str(python))
+    side.send(_PROGRAM)
+    assert side.receive(_PROGRAM) is None
