@@ -215,7 +215,7 @@ def play_poison(seed: int) -> str:
                 raise BrokenHistory(f"{executor.happened[POISON]} workers were lost") from error
             if iterator.get_state() != {"next_index": index}:
                 raise BrokenHistory(f"{iterator.get_state()} at the record {index}") from error
-            if f"at index {index} " not in str(error):
+            if f"computed index {index}, made of" not in str(error):
                 raise BrokenHistory(f"the record {index} is not named: {error}") from error
             return str(error)
         finally:

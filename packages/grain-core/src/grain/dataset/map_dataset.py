@@ -453,6 +453,7 @@ class MapDataset(RecognisedMapDataset, DatasetNode, Generic[T], abc.ABC):
     # Members that the library calls; a class may override them. See also `DatasetNode`.
 
     def accepts_state(self, state: Any) -> bool:
+        """Return whether a state is a position in one epoch; a class that iterates otherwise has its own."""
         return is_state_of_index(state, len(self))
 
     def for_epoch(self, epoch: int) -> Any:

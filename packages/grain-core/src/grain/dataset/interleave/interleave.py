@@ -375,12 +375,12 @@ class InterleaveDatasetIterator(ChunkIterator[T]):
 
     def _restore(self, state: Any) -> None:
         count = len(self._datasets)
-        next_dataset = self._count(state, "next_index_in_datasets")
-        next_slot = self._count(state, "next_index_in_cycle")
         numbers, states, exhausted = (
             self._items(state, name)
             for name in ("iterators_in_use_indices", "iterators_in_use_states", "exhausted")
         )
+        next_dataset = self._count(state, "next_index_in_datasets")
+        next_slot = self._count(state, "next_index_in_cycle")
         if not set(map(type, numbers)) <= {int}:
             numbers = [checked_int("A dataset's number in a state", n, least=0) for n in numbers]
         # Datasets are opened in order, so those in the cycle come before the next one, each once.
