@@ -16,6 +16,8 @@ from .cases import result_of
 
 NUMBERS = b"".join((3 * n).to_bytes(8, "little") for n in range(20))
 TEXT = "\n".join(f"record number {n}" for n in range(20)).encode()
+MORE_NUMBERS = b"".join((3 * n).to_bytes(8, "little") for n in range(200))
+MORE_TEXT = "\n".join(f"record number {n}" for n in range(200)).encode()
 RANDOM = random.Random(1).randbytes(3000)
 ZEROS = bytes(500)
 
@@ -78,12 +80,20 @@ def found_in(content: bytes, part: Callable[[bytes], Any]) -> Result:
 
 
 @pytest.mark.parametrize("part", [everything, first_half, middle_half, last_half])
-@pytest.mark.parametrize("content", [NUMBERS, TEXT, RANDOM], ids=["numbers", "text", "random"])
+@pytest.mark.parametrize(
+    "content", [MORE_NUMBERS, MORE_TEXT, RANDOM], ids=["numbers", "text", "random"]
+)
 def test_contents_of_a_file_are_found(content, part):
     result = found_in(content, part)
     assert result.outcome is Outcome.FAILED
     assert "contents of 'records.bin'" in result.reason
     assert ("a large part" in result.reason) is (part is not everything)
+
+
+@pytest.mark.parametrize("content", [NUMBERS, TEXT], ids=["numbers", "text"])
+def test_all_of_a_small_file_is_found_and_a_part_of_it_may_be_a_name_or_a_schema(content):
+    assert found_in(content, everything).outcome is Outcome.FAILED
+    assert found_in(content, first_half).outcome is Outcome.PASSED
 
 
 def test_contents_of_a_text_file_are_found_in_text():
