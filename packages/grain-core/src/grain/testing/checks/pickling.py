@@ -91,7 +91,8 @@ def check_pickle_without_file_contents(subject: Subject) -> None:
         found = [piece.content in data for piece in pieces]
         is_whole = bool(pieces) and all(found)
         is_large = _longest_run(pieces, found) >= max(_LARGE_PART * size, _LEAST_PART_BYTES)
-        assert not (is_whole or is_large), (
+        is_kept = is_whole or is_large
+        assert not is_kept, (
             f"the pickle of a used instance has {len(data)} bytes and contains"
             f" {'the' if is_whole else 'a large part of the'} contents of"
             f" {os.path.basename(path)!r}, a file of {size} bytes."
