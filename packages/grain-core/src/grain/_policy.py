@@ -31,7 +31,7 @@ class Policy:
 
     # Time in which a chunk should be made: long enough to hide the per-chunk overhead, short enough not to
     # delay the consumer.
-    chunk_seconds: float = 0.001
+    chunk_seconds: float = 0.0015
     # Most elements of a chunk.
     max_chunk: int = 1024
     # Most bytes of a chunk of more than one element.
