@@ -91,7 +91,7 @@ PIPELINES = {
         lambda: (
             M.source(Images()).shuffle(1).map(normalize).batch(64).to_iter_dataset()
         ).mp_prefetch(TWO_WORKERS),
-        80,
+        300,
     ),
     "map_elements": Pipeline(
         "map integers, one by one",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
+import pytest
+
 import grain
-from grain.observe.recording import WAIT, NodeCounters, Recorders, merge
+from grain.observe.recording import WAIT, NodeCounters, Recorders
 
 from ..helpers.pipelines import INLINE
 
@@ -56,13 +59,18 @@ def test_elements_kept_back_are_not_dropped():
     assert recorders.totals()[0].dropped == 5
 
 
+def add_growth(totals: dict[int, NodeCounters], recorders: Recorders) -> None:
+    for node, values in recorders.growth().items():
+        totals.setdefault(node, NodeCounters()).add(values)
+
+
 def test_growth_is_what_was_added_since():
     recorders = Recorders("growth")
     totals: dict[int, NodeCounters] = {}
     for calls in (1, 2, 6):
         for _ in range(calls):
             call(recorders, 0, returned=3)
-        merge(totals, recorders.growth())
+        add_growth(totals, recorders)
     assert recorders.growth() == {}
     assert totals[0].values() == recorders.totals()[0].values()
     assert totals[0].returned == 27
@@ -75,7 +83,7 @@ def test_threads_that_have_ended_are_counted_as_one():
         thread = threading.Thread(target=call, args=(recorders, 0))
         thread.start()
         thread.join()
-        merge(totals, recorders.growth())
+        add_growth(totals, recorders)
     assert len(recorders.threads) <= 65
     assert recorders.totals()[0].calls == 200
     assert totals[0].values() == recorders.totals()[0].values()
@@ -99,3 +107,16 @@ def test_the_most_recent_spans_are_kept():
         call(recorders, node)
     assert [span.node for _, span in recorders.take_spans()] == [2, 3, 4]
     assert recorders.take_spans() == []
+
+
+@pytest.mark.parametrize("is_filtered", [False, True], ids=["batched", "filtered"])
+def test_frames_on_a_timeline_and_brief_ones_count_the_same(is_filtered):
+    def counted(trace: bool) -> list[tuple[str, int, int, int]]:
+        ds = grain.MapDataset.range(400).shuffle(1).map(lambda i: np.full(40_000, i))
+        ds = ds.filter(lambda image: image[0] % 2 == 0) if is_filtered else ds.batch(50)
+        with grain.observing(trace=trace), iter(ds.to_iter_dataset(INLINE)) as iterator:
+            assert len(list(iterator)) == (200 if is_filtered else 8)
+            nodes = iterator.stats().nodes
+        return [(node.name, node.elements_in, node.elements_out, node.dropped) for node in nodes]
+
+    assert counted(trace=False) == counted(trace=True)

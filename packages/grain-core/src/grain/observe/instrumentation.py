@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copyreg
 import functools
+import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
@@ -27,11 +28,21 @@ from grain.dataset.map_dataset import IndexedMapDataset, MapDataset
 from grain.dataset.node import DatasetNode, ExecutionTrait, computed_once
 from grain.dataset.stages import StageIterDataset
 from grain.dataset.stats import NO_STATS
-from grain.observe.recording import WAIT, WORK, Recorders, recorders_for, sample_size
+from grain.observe.recording import (
+    FIRST_SAMPLES,
+    SAMPLE_EVERY,
+    WAIT,
+    WORK,
+    Recorders,
+    recorders_for,
+    sample_size,
+)
 from grain.observe.user_recorder import ObservedStats, StatsMember
 
 # `newobj` is what classes without a `__reduce__` of their own pickle with.
 _NEW_OBJECT = copyreg.__newobj__  # type: ignore[attr-defined]
+
+_clock = time.perf_counter_ns
 
 
 class Probe(NamedTuple):
@@ -247,21 +258,41 @@ def _map_members(kind: Any) -> dict[str, Any]:
 def _measured_read(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     @functools.wraps(method)
     def read(self: Any, indices: Any) -> Any:
-        probe: Probe = self._grain_probe
-        recorder = probe.recorders.current()
-        frame = recorder.open(probe.node)
+        recorders, node, is_sparse, drops = self._grain_probe
+        recorder = recorders.current()
+        outer = recorder.node
         elements: Any = ()
+        if recorder.is_brief and not is_sparse and outer is not None and outer != node:
+            # The same as below without a call: a batch of large elements reads many small portions.
+            inside, received = recorder.inside, recorder.received
+            recorder.node, recorder.inside, recorder.received = node, 0, 0
+            started = _clock()
+            try:
+                elements = method(self, indices)
+                return elements
+            finally:
+                duration = _clock() - started
+                counters = recorder.counters.get(node) or recorder.add_node(node)
+                counters.working += duration - recorder.inside
+                counters.received += recorder.received
+                counters.returned += len(elements)
+                counters.calls += 1
+                if counters.calls <= FIRST_SAMPLES or not counters.calls % SAMPLE_EVERY:
+                    sample_size(counters, elements)
+                recorder.node, recorder.inside = outer, inside + duration
+                recorder.received = received + len(elements)
+        frame = recorder.open(node)
         try:
             elements = method(self, indices)
             return elements
         finally:
             returned = len(elements)
-            if probe.is_sparse and returned:
-                if probe.drops or not recorder.received:
+            if is_sparse and returned:
+                if drops or not recorder.received:
                     returned -= sum(map(is_, elements, repeat(None)))
                 else:  # An element stays one, or is missing already.
                     returned = min(returned, recorder.received)
-            counters = recorder.close(frame, returned, WORK, probe.drops)
+            counters = recorder.close(frame, returned, WORK, drops)
             if counters is not None:
                 sample_size(counters, elements)
 
@@ -502,12 +533,13 @@ def _measured_pull(method: Callable[[Any, int], Chunk]) -> Callable[[Any, int], 
             counters = recorder.close(frame, len(elements), WAIT if waits else WORK, probe.drops)
             if counters is not None:
                 sample_size(counters, elements)
-                if ready is not None:
-                    counters.queue_samples += 1
-                    counters.queue_filled += ready
-                    capacities = probe.recorders.capacities
-                    known = capacities.get(probe.node, 0)
-                    capacities[probe.node] = max(known, self.prefetch_capacity or 0, ready)
+            if ready is not None and frame[0] != probe.node:
+                counters = recorder.counters[probe.node]
+                counters.queue_samples += 1
+                counters.queue_filled += ready
+                capacities = probe.recorders.capacities
+                known = capacities.get(probe.node, 0)
+                capacities[probe.node] = max(known, self.prefetch_capacity or 0, ready)
 
     return pull
 

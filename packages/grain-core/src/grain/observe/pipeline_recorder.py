@@ -22,7 +22,7 @@ from grain.observe.consumer_clock import ConsumerClock, attach_clock, untaken_el
 from grain.observe.instrumentation import Probe, is_observed, node_numbers, observed_copy
 from grain.observe.observed_graph import GraphNode, drops_elements, in_order, is_sparse, shape_of
 from grain.observe.observed_session import ObservedSession
-from grain.observe.recording import NodeCounters, RecordedSpan, merge, recorders_for
+from grain.observe.recording import NodeCounters, RecordedSpan, recorders_for
 from grain.observe.statistics import PipelineStatistics, Span
 from grain.observe.summary import Measured, WorkerTotals, node_statistics, worker_statistics
 from grain.observe.worker_telemetry import TaskReport, process_identity
@@ -55,7 +55,8 @@ class PipelineRecorder:
         self._nodes: list[GraphNode] = []
         self._shapes: dict[Any, list[int]] = {}
         self._workers: dict[int, WorkerTotals] = {}
-        self._worker_counters: dict[int, NodeCounters] = {}
+        # Nanoseconds that results waited for the consumer, by the node that received them.
+        self._waited_for_consumer = collections.Counter[int]()
         # Nodes of datasets that one worker reads from start to end.
         self._streams: set[int] = set()
         self._worker_spans: dict[str, collections.deque[Span]] = {}
@@ -183,10 +184,7 @@ class PipelineRecorder:
         with self._lock:
             worker = self._workers.setdefault(report.worker, WorkerTotals(report.is_local))
             worker.add(report)
-            merge(self._worker_counters, report.growth)
-            merge(worker.counters, report.growth)
-            counters = self._worker_counters.setdefault(node, NodeCounters())
-            counters.waited_for_consumer += max(0, arrived - report.finished)
+            self._waited_for_consumer[node] += max(0, arrived - report.finished)
             if report.spans:
                 self._keep_spans(report)
         if report.metrics:
@@ -235,6 +233,16 @@ class PipelineRecorder:
 
         self.clock.add_listener(call, seconds, elements, at_end)
 
+    def _remote_counters(self) -> dict[int, NodeCounters]:
+        """Return the counters of all workers by node."""
+        found: dict[int, NodeCounters] = {}
+        for worker in self._workers.values():
+            for node, counters in worker.counters.items():
+                found.setdefault(node, NodeCounters()).add(counters.values())
+        for node, waited in self._waited_for_consumer.items():
+            found.setdefault(node, NodeCounters()).waited_for_consumer += waited
+        return found
+
     def statistics(self) -> PipelineStatistics:
         """Return the measurements so far."""
         iterator = None if self._iterator is None else self._iterator()
@@ -247,7 +255,7 @@ class PipelineRecorder:
                 threads=tuple(self.recorders.threads),
                 workers=copy.deepcopy(self._workers),
                 local=local,
-                remote={number: copy.copy(c) for number, c in self._worker_counters.items()},
+                remote=self._remote_counters(),
                 capacities=dict(self.recorders.capacities),
                 streams=frozenset(self._streams),
                 elapsed_seconds=readings.elapsed_seconds,

@@ -14,7 +14,8 @@ import collections
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
+from operator import add, attrgetter, sub
 from typing import Any, NamedTuple
 
 from grain import tree
@@ -28,8 +29,8 @@ _WARMED_UP = 4
 # The processor clock is a system call: it is read in one of so many outermost frames, and in early ones.
 _CPU_EVERY = 32
 # The sizes of elements are measured in one of so many calls, and in the first.
-_SAMPLE_EVERY = 16
-_FIRST_SAMPLES = 4
+SAMPLE_EVERY = 16
+FIRST_SAMPLES = 4
 
 WORK, WAIT = "work", "wait"
 
@@ -75,12 +76,15 @@ class NodeCounters:
 
     def values(self) -> tuple[int, ...]:
         """Return the sums in a fixed order."""
-        return tuple(getattr(self, name) for name in self.__slots__)
+        return _all_sums(self)
 
     def add(self, values: Iterable[int]) -> None:
         """Add sums that `values` returned."""
         for name, value in zip(self.__slots__, values, strict=True):
             setattr(self, name, getattr(self, name) + value)
+
+
+_all_sums: Callable[[NodeCounters], tuple[int, ...]] = attrgetter(*NodeCounters.__slots__)
 
 
 class RecordedSpan(NamedTuple):
@@ -102,6 +106,7 @@ class ThreadRecorder:
     Attributes:
         counters: The counters by node.
         node: The node of the innermost open frame; None outside of frames.
+        inside: Nanoseconds of the frames inside of the open one.
         received: The number of elements that the frames inside of the open one returned.
         tasks: The number of outermost frames.
         busy: Nanoseconds in outermost frames, without waiting.
@@ -109,6 +114,7 @@ class ThreadRecorder:
         last: When the last outermost frame was closed.
         is_consumer: Whether the consumer calls `next()` in this thread.
         spans: The most recent frames; None without tracing.
+        is_brief: Whether frames inside of the open one need neither the processor clock nor a span.
     """
 
     def __init__(self, max_spans: int) -> None:
@@ -122,7 +128,8 @@ class ThreadRecorder:
         self.spans: collections.deque[RecordedSpan] | None = None
         if max_spans:
             self.spans = collections.deque(maxlen=max_spans)
-        self._inside = 0  # Nanoseconds of the frames inside of the open one.
+        self.is_brief = False
+        self.inside = 0
         self._waited = 0  # Nanoseconds of waiting in the outermost frame.
         self._sampled_wall = self._sampled_cpu = 0
         self._measures_cpu = False
@@ -145,7 +152,7 @@ class ThreadRecorder:
             self.counters.setdefault(node, NodeCounters()).add(counters.values())
         for node, values in other.sent.items():
             before = self.sent.get(node)
-            self.sent[node] = values if before is None else tuple(map(int.__add__, before, values))
+            self.sent[node] = values if before is None else tuple(map(add, before, values))
         self.tasks += other.tasks
         self.busy += other.busy
         self.first, self.last = min(self.first, other.first), max(self.last, other.last)
@@ -157,7 +164,7 @@ class ThreadRecorder:
     def reset(self) -> None:
         """Forget frames that are open: an interrupt may have come before one was closed."""
         self.node = None
-        self.received = self._inside = self._waited = self._cpu_inside = 0
+        self.received = self.inside = self._waited = self._cpu_inside = 0
 
     def start_warm_up(self) -> None:
         """Note that elements are part of the warm-up from now on."""
@@ -176,10 +183,11 @@ class ThreadRecorder:
             self._waited = 0
             tasks = self.tasks
             # Not in the first, which imports modules.
-            self._measures_cpu = 0 < tasks < _FIRST_SAMPLES or (tasks + 1) % _CPU_EVERY == 0
+            self._measures_cpu = 0 < tasks < FIRST_SAMPLES or (tasks + 1) % _CPU_EVERY == 0
+            self.is_brief = not self._measures_cpu and self.spans is None
         cpu = _cpu_clock() if self._measures_cpu else 0
-        frame = outer, self._inside, self.received, self._cpu_inside, cpu, _clock()
-        self.node, self._inside, self.received, self._cpu_inside = node, 0, 0, 0
+        frame = outer, self.inside, self.received, self._cpu_inside, cpu, _clock()
+        self.node, self.inside, self.received, self._cpu_inside = node, 0, 0, 0
         return frame
 
     def close(
@@ -198,16 +206,14 @@ class ThreadRecorder:
             drops: Whether elements that were received and not returned were dropped.
 
         Returns:
-            The counters of the node, if it returns to another node or to the library.
+            The counters of the node, if the size of an element is to be added to them.
         """
         outer, inside, received, cpu_inside, cpu_started, started = frame
         duration = _clock() - started
         node = self.node
         assert node is not None
-        counters = self.counters.get(node)
-        if counters is None:
-            counters = self.counters[node] = NodeCounters()
-        own = duration - self._inside
+        counters = self.counters.get(node) or self.add_node(node)
+        own = duration - self.inside
         if self._measures_cpu:
             cpu = _cpu_clock() - cpu_started
             if kind is WORK:
@@ -219,7 +225,7 @@ class ThreadRecorder:
         else:
             counters.waiting += own
             self._waited += own
-        self.node, self._inside = outer, inside + duration
+        self.node, self.inside = outer, inside + duration
         if outer == node:  # A method of the node called another one of it.
             self.received += received
             return None
@@ -234,11 +240,17 @@ class ThreadRecorder:
             self.spans.append(RecordedSpan(node, started, duration, returned))
         if outer is None:
             self._close_outermost(started, duration)
+        calls = counters.calls
+        return counters if calls <= FIRST_SAMPLES or not calls % SAMPLE_EVERY else None
+
+    def add_node(self, node: int) -> NodeCounters:
+        """Return new counters of a node."""
+        counters = self.counters[node] = NodeCounters()
         return counters
 
     def _close_outermost(self, started: int, duration: int) -> None:
         self.tasks += 1
-        self.received = self._inside = 0
+        self.received = self.inside = 0
         self.busy += duration - self._waited
         if self.tasks == 1:
             self._first_frame = {node: counters.working for node, counters in self.counters.items()}
@@ -324,11 +336,9 @@ class Recorders:
                         continue
                     recorder.sent[node] = values
                     if before is not None:
-                        values = tuple(map(int.__sub__, values, before))
+                        values = tuple(map(sub, values, before))
                     earlier = found.get(node)
-                    found[node] = (
-                        values if earlier is None else tuple(map(int.__add__, earlier, values))
-                    )
+                    found[node] = values if earlier is None else tuple(map(add, earlier, values))
         return found
 
     def take_spans(self) -> list[tuple[int, RecordedSpan]]:
@@ -355,9 +365,7 @@ def recorders_for(key: str, max_spans: int = 0) -> Recorders:
 
 
 def sample_size(counters: NodeCounters, elements: Any) -> None:
-    """Add the size of one element to the counters, for some of the calls."""
-    if counters.calls > _FIRST_SAMPLES and counters.calls % _SAMPLE_EVERY:
-        return
+    """Add the size of one element to the counters."""
     if not elements:
         return
     element = elements[len(elements) // 2]
@@ -369,9 +377,3 @@ def sample_size(counters: NodeCounters, elements: Any) -> None:
 def is_recording() -> bool:
     """Return whether this thread is inside of a frame of any pipeline."""
     return any(recorders.has_open_frame() for recorders in list(_by_key.values()))
-
-
-def merge(totals: dict[int, NodeCounters], growth: Mapping[int, Iterable[int]]) -> None:
-    """Add the growth of counters to totals."""
-    for node, values in growth.items():
-        totals.setdefault(node, NodeCounters()).add(values)

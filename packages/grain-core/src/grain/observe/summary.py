@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Mapping
+from operator import add
 from typing import Any
 
 from grain.observe.observed_graph import GraphNode
@@ -29,7 +30,16 @@ class WorkerTotals:
         self.sampled_elements = self.sampled_bytes = 0
         self.processes: set[int] = set()
         self._first_busy = 0
-        self.counters: dict[int, NodeCounters] = {}
+        self._growth: dict[int, tuple[int, ...]] = {}
+
+    @property
+    def counters(self) -> dict[int, NodeCounters]:
+        """The counters of the worker's processes by node."""
+        found: dict[int, NodeCounters] = {}
+        for node, values in list(self._growth.items()):
+            found[node] = NodeCounters()
+            found[node].add(values)
+        return found
 
     def add(self, report: Any) -> None:
         """Add the report of a task."""
@@ -47,6 +57,9 @@ class WorkerTotals:
             self.sampled_elements += 1
             self.sampled_bytes += report.nbytes
         self.processes.add(report.process)
+        for node, values in report.growth.items():
+            before = self._growth.get(node)
+            self._growth[node] = values if before is None else tuple(map(add, before, values))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
