@@ -97,13 +97,13 @@ PIPELINES = {
         "map integers, one by one",
         0.15,
         lambda: M.range(10**7).shuffle(42).map(add).to_iter_dataset(INLINE),
-        150_000,
+        600_000,
     ),
     "filter_iter_batch": Pipeline(
         "filter integers by index, then batch",
         0.15,
         lambda: M.range(10**7).shuffle(1).filter(is_even).to_iter_dataset(INLINE).batch(128),
-        600,
+        2400,
     ),
     "mix_batch": Pipeline(
         "mix three datasets",

@@ -70,6 +70,19 @@ def test_elements_that_a_map_dataset_filters_out_are_dropped(executor):
     ]
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [bool, np.bool_, int, lambda is_kept: is_kept * 1000, lambda is_kept: "kept" * is_kept, float],
+    ids=["bool", "numpy", "int", "large", "text", "float"],
+)
+def test_answers_of_a_filter_of_any_kind_are_counted(answer):
+    ds = M.range(90).filter(lambda x: x % 2 == 0).filter(lambda x: answer(x % 3 == 0))
+    with grain.observing(), iter(ds.to_iter_dataset(INLINE)) as iterator:
+        assert len(list(iterator)) == 15
+        nodes = iterator.stats().nodes
+    assert [(node.elements_out, node.dropped) for node in nodes[1:3]] == [(45, 45), (15, 30)]
+
+
 @pytest.mark.parametrize("executor", ["threads", "processes"])
 def test_workers_are_measured(executor):
     ds = M.range(64).map(as_row).to_iter_dataset(INLINE).batch(2)

@@ -6,6 +6,7 @@ import math
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from grain import transforms
@@ -164,13 +165,14 @@ class FilterMapDataset(TransformMapDataset[T]):
         super().__init__(parent, transform, function)
 
     def _apply(self, indices: IndexArray, elements: list[Any], out: list[Any]) -> Exception | None:
-        def select(answers: list[Any]) -> list[Any]:
-            pairs = zip(elements, answers, strict=False)
-            return [element if answer else None for element, answer in pairs]
-
-        kept, error = _decide(self._function, elements, select)
+        kept, error = _decide(self._function, elements, partial(self._keep, elements))
         out += kept
         return error
+
+    def _keep(self, elements: list[Any], answers: list[Any]) -> list[Any]:
+        """Return the elements whose answer is true, and None instead of the others."""
+        pairs = zip(elements, answers, strict=False)
+        return [element if answer else None for element, answer in pairs]
 
     @computed
     def is_sparse(self) -> bool:

@@ -17,11 +17,10 @@ import functools
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import repeat
-from operator import is_
 from typing import Any, NamedTuple
 
 from grain.dataset.chunk import Chunk
+from grain.dataset.filter import FilterMapDataset
 from grain.dataset.iter_dataset import IterDataset
 from grain.dataset.iterator import ChunkIterator, DatasetIterator
 from grain.dataset.map_dataset import IndexedMapDataset, MapDataset
@@ -247,15 +246,38 @@ def _map_members(kind: Any) -> dict[str, Any]:
         if kind.__getitems__ is not MapDataset.__getitems__:
             members["__getitems__"] = _measured_read(kind.__getitems__)
         return members
-    members["read_many"] = _measured_read(kind.read_many)
+    is_filter = issubclass(kind, FilterMapDataset)
+    members["read_many"] = _measured_read(kind.read_many, is_filter=is_filter)
     members["read_one"] = _measured_item(kind.read_one)
     members["read_columns"] = _measured_columns(kind.read_columns)
     if not issubclass(kind, IndexedMapDataset):
         members["__getitem__"] = _measured_item(kind.__getitem__)
+    if is_filter:
+        members["_keep"] = _counting_keep(kind._keep)
     return members
 
 
-def _measured_read(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _counting_keep(method: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    @functools.wraps(method)
+    def keep(self: Any, elements: list[Any], answers: list[Any]) -> list[Any]:
+        kept = method(self, elements, answers)
+        self._grain_probe.recorders.current().kept = _count_true(answers)
+        return kept
+
+    return keep
+
+
+def _count_true(answers: list[Any]) -> int:
+    """Return how many answers are true, for most kinds of answers without a step of Python for each."""
+    try:
+        return len(answers) - bytes(answers).count(0)
+    except (TypeError, ValueError):  # Not integers, or larger than a byte.
+        return len([1 for answer in answers if answer])
+
+
+def _measured_read(
+    method: Callable[[Any, Any], Any], *, is_filter: bool = False
+) -> Callable[[Any, Any], Any]:
     @functools.wraps(method)
     def read(self: Any, indices: Any) -> Any:
         recorders, node, is_sparse, drops = self._grain_probe
@@ -288,8 +310,10 @@ def _measured_read(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], An
         finally:
             returned = len(elements)
             if is_sparse and returned:
-                if drops or not recorder.received:
-                    returned -= sum(map(is_, elements, repeat(None)))
+                if is_filter:
+                    returned = recorder.kept
+                elif drops or not recorder.received:
+                    returned = len([1 for element in elements if element is not None])
                 else:  # An element stays one, or is missing already.
                     returned = min(returned, recorder.received)
             counters = recorder.close(frame, returned, WORK, drops)

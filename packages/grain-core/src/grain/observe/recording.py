@@ -108,6 +108,7 @@ class ThreadRecorder:
         node: The node of the innermost open frame; None outside of frames.
         inside: Nanoseconds of the frames inside of the open one.
         received: The number of elements that the frames inside of the open one returned.
+        kept: The number of elements that the last filter kept.
         tasks: The number of outermost frames.
         busy: Nanoseconds in outermost frames, without waiting.
         first: When the first frame was opened.
@@ -121,6 +122,7 @@ class ThreadRecorder:
         self.counters: dict[int, NodeCounters] = {}
         self.node: int | None = None
         self.received = 0
+        self.kept = 0
         self.tasks = 0
         self.busy = 0
         self.first = self.last = _clock()
