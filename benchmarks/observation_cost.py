@@ -1,6 +1,6 @@
 """What observation costs: pipelines read with and without it, interleaved.
 
-    python -m benchmarks.observation_cost [--repetitions 7] [--cases A,B] [--cpu] [--publish]
+    python -m benchmarks.observation_cost [--repetitions 15] [--cases A,B] [--cpu] [--publish]
 
 `--cpu` compares the processor time of the consuming process, for a machine that is busy with other work.
 """
@@ -153,7 +153,7 @@ def compare(name: str, repetitions: int, clock: Callable[[], float]) -> Observat
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure all pipelines; return 1 if the median cost of one is above its limit."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repetitions", type=int, default=7)
+    parser.add_argument("--repetitions", type=int, default=15)
     parser.add_argument("--cases", help="names of pipelines, divided by commas")
     parser.add_argument("--cpu", action="store_true", help="compare processor time")
     parser.add_argument(

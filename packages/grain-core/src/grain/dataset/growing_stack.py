@@ -21,7 +21,7 @@ from grain.memory.allocation import MIN_ALIGNED_BYTES, allocate
 _ALONE = object()
 # Bytes of a batch from which on it is worth reading in portions, and bytes of a portion.
 _MIN_BATCH_BYTES = 4 << 20
-_PORTION_BYTES = 3 << 20
+_PORTION_BYTES = 4 << 20
 
 
 def portion_size(element: Any, batch_size: int) -> int:
