@@ -111,7 +111,7 @@ def test_large_elements_of_a_batch_are_not_all_in_memory_beside_it():
         assert list(batch) == ["image", "label"]
         assert (batch["image"][:, 0] == batch["label"]).all()
         assert batch["image"].shape[1:] == (1 << 20,)
-    assert counting.most < 4
+    assert counting.most <= 4  # A portion of 4 MiB.
 
 
 def test_every_element_is_computed_once():
