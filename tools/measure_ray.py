@@ -30,6 +30,8 @@ ROOT = pathlib.Path(__file__).parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
 HOSTS = 4
 
+INLINE = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
+
 
 def slow_function(x: int) -> np.ndarray:
     """Take about 5 ms of processor time, whatever else runs."""
@@ -54,8 +56,12 @@ def tokenize(x: int) -> dict[str, np.ndarray]:
 
 
 def packed(count: int) -> grain.IterDataset:
-    """Return a packed stream."""
-    ds = grain.MapDataset.range(count).shuffle(1).map(tokenize).to_iter_dataset()
+    """Return a packed stream.
+
+    It is read without threads: by default their number follows from measurements, and several threads that
+    contend for the interpreter lock can use twice the processor time of one.
+    """
+    ds = grain.MapDataset.range(count).shuffle(1).map(tokenize).to_iter_dataset(INLINE)
     return FirstFitPackIterDataset(ds, length_struct={"tokens": 512}, num_packing_bins=16)
 
 
@@ -82,6 +88,16 @@ def seconds_since(before: dict[int, float]) -> float:
     By process: one of an earlier round may end at any moment, and must not count as time that is given back.
     """
     return sum(seconds - before.get(pid, 0.0) for pid, seconds in processor_seconds().items())
+
+
+def wait_until_idle(limit: float = 30.0) -> None:
+    """Wait until Ray has started its spare workers: their imports are no part of what is measured."""
+    deadline = time.monotonic() + limit
+    used = 1.0
+    while used > 0.1 and time.monotonic() < deadline:
+        before = processor_seconds()
+        time.sleep(0.5)
+        used = seconds_since(before)
 
 
 def timed(iterator: Iterator[Any], warm_up: int, count: int) -> tuple[float, float]:
@@ -136,10 +152,9 @@ def measure_hosts(address: str, rounds: int, documents: int = 6000) -> None:
             )
             for host in range(HOSTS)
         ]
-        for host in hosts:
+        for host in hosts * 2:
             next(host)
-        for host in hosts:
-            next(host)
+        wait_until_idle()
         before = processor_seconds()
         for _ in range(steps):
             for host in hosts:
