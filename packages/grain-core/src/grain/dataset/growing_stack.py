@@ -28,7 +28,7 @@ def portion_size(element: Any, batch_size: int) -> int:
     """Return how many elements like this one to read at a time for a batch; 0 is all of them.
 
     >>> portion_size(np.zeros(100_000), 64)
-    2
+    5
     >>> portion_size(np.zeros(10), 64)
     0
     >>> images = np.zeros((10, 100_000))  # Memory that exists anyway.
