@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import grain
+from grain.dataset.chunk import PartialRead
 
 from ..helpers.pipelines import INLINE
 
@@ -413,6 +414,16 @@ def test_stop_iteration_in_a_users_function_does_not_end_the_stream(name, option
     iterator = iter(ds)
     assert outcomes(iterator, BAD + 1) == [*range(BAD), RuntimeError]
     iterator.close()
+
+
+@pytest.mark.parametrize("name", [name for name in STOPPING if not name.startswith("iter ")])
+@pytest.mark.parametrize("first", [0, BAD - 1, BAD])
+def test_no_chunk_ends_at_a_function_that_stops(name, first):
+    ds = STOPPING[name]()
+    read = ds.read_many(np.arange(first, len(ds)))
+    assert isinstance(read, PartialRead)
+    assert len(read) < len(ds) - first
+    assert isinstance(read.error, RuntimeError)
 
 
 @pytest.mark.parametrize("name", [name for name in STOPPING if not name.startswith("iter ")])

@@ -172,7 +172,8 @@ class SelectedMapDataset(ManyParentsMapDataset[T]):
 
     @calls_user_code
     def select(self, indices: IndexArray) -> tuple[IndexArray, IndexArray]:
-        choices = list(map(self._selection.__getitem__, indices.tolist()))
+        # In a comprehension, not in `map`: a StopIteration would only end it, and lose the elements after.
+        choices = [self._selection[index] for index in indices.tolist()]
         if set(map(type, choices)) == {tuple} and set(map(len, choices)) == {2}:
             chosen, elements = zip(*choices, strict=True)
             if set(map(type, chosen)) == set(map(type, elements)) == {int} and (
